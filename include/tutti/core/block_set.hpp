@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/place.hpp>
+
+namespace tutti {
+
+/// The blocks `first, first + stride, ..., first + (count - 1) * stride`, each taken modulo the number of blocks that the
+/// schedule divides a vector into. `stride` may be negative. A set never names one block twice.
+struct block_set {
+  int first;
+  int stride;
+  int count;
+
+  /// The i-th block of the set among `blocks`, `i` in `[0, count)`.
+  constexpr int at(int i, int blocks) const {
+    return modulo(static_cast<int>((static_cast<long long>(i) * stride + first) % blocks), blocks);
+  }
+
+  /// The set moved by `by` blocks: what rank `by` handles where rank 0 handles this set (cyclic group).
+  constexpr block_set shifted(int by) const { return {first + by, stride, count}; }
+
+  friend constexpr bool operator==(const block_set&, const block_set&) = default;
+};
+
+/// One block.
+constexpr block_set one_block(int block) { return {block, 1, 1}; }
+
+/// All blocks, in order.
+constexpr block_set all_blocks(int blocks) { return {0, 1, blocks}; }
+
+}  // namespace tutti

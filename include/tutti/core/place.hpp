@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+namespace tutti {
+
+/// Where a rank stands: `rank` in `[0, size)` among `size` ranks. Everything a schedule may depend on besides the round.
+struct place {
+  int rank;
+  int size;
+
+  friend constexpr bool operator==(place, place) = default;
+};
+
+/// `value mod size`, always in `[0, size)`. Requires `size > 0`.
+constexpr int modulo(int value, int size) {
+  const int remainder = value % size;
+  return remainder < 0 ? remainder + size : remainder;
+}
+
+}  // namespace tutti

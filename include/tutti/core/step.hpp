@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/block_set.hpp>
+
+#include <type_traits>
+
+namespace tutti {
+
+/// Which operand of the operation the arriving value is. Only operations that do not commute can tell.
+enum class side : unsigned char { left, right };
+
+/// Send the blocks, with the values they had when the round began.
+struct send {
+  int peer;
+  block_set what;
+};
+
+/// Receive the blocks, overwriting what is there.
+struct recv {
+  int peer;
+  block_set what;
+};
+
+/// Receive the blocks and fold them into what is there, as left or right operand.
+///
+/// Several combines into one block in one round make one left fold: the arriving left operands in listed order, then the
+/// rank's own value, then the arriving right operands in listed order: `((l1 op l2) op own) op r1 ...`. Listing peers by
+/// ascending rank, those below as left and those above as right, folds in rank order on every rank alike.
+struct combine {
+  int peer;
+  block_set what;
+  side operand;
+};
+
+template <class Step>
+inline constexpr bool is_send = std::is_same_v<Step, send>;
+template <class Step>
+inline constexpr bool is_recv = std::is_same_v<Step, recv>;
+template <class Step>
+inline constexpr bool is_combine = std::is_same_v<Step, combine>;
+
+}  // namespace tutti

@@ -40,7 +40,8 @@ struct step_archetype {
 }  // namespace detail
 
 /// A schedule answers, for a place, how many rounds there are and which steps make round k. The steps of one round run
-/// concurrently: sends read the values at the start of the round. A schedule is a value (a rooted one carries its root).
+/// concurrently: sends read the values at the start of the round. A schedule is a value (a rooted one carries its
+/// root).
 ///
 /// - `s.rounds(at)`: number of rounds at that place; places may differ, messages between two ranks match in FIFO order.
 /// - `s.blocks(size)`: number of blocks that a vector is divided into among `size` ranks.

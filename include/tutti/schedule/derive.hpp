@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/schedule/route.hpp>
+#include <tutti/schedule/schedule.hpp>
+#include <tutti/schedule/then.hpp>
+
+namespace tutti {
+
+namespace detail {
+
+/// The side of an arriving operand. A route that claims rank order has groups of neighbours meet, so ranks tell the
+/// side.
+template <class R>
+constexpr side side_of(int peer, int rank) {
+  return route_view<R>::rank_ordered && peer < rank ? side::left : side::right;
+}
+
+/// Where a block stands before round k that has to travel by `h`: `walked` is done, `left` is to do.
+struct journey {
+  int walked;
+  int left;
+};
+
+template <class R>
+constexpr journey journey_before(int size, int k, int h) {
+  using view = route_view<R>;
+  const typename view::group_type g{size};
+  journey j{0, h};
+  for (int i = 0; i < k && j.left != 0; ++i) {
+    for (int port = 0; port < view::ports(size, i); ++port) {
+      if (const auto [by, what] = view::entry(size, i, port); contains(what, j.left, size)) {
+        j = {g.multiply(j.walked, by), g.multiply(g.inverse(by), j.left)};
+        break;
+      }
+    }
+  }
+  return j;
+}
+
+}  // namespace detail
+
+/// Reduce-scatter along the route: rank x sends the partial results of `x * B` to `x * g` and folds those of `z * B`
+/// that arrive from `z = x * g^-1`. Block b ends at rank b. Sends n(p-1)/p bytes per rank, in the route's rounds, in
+/// place.
+template <route R>
+struct reduce_scatter_of {
+  static constexpr bool rank_ordered = detail::route_view<R>::rank_ordered;
+  static constexpr bool overlapping = false;
+
+  constexpr int rounds(place at) const { return R::rounds(at.size); }
+  constexpr int blocks(int size) const { return size; }
+  template <class Emit>
+  constexpr void round(place at, int k, Emit&& emit) const {
+    using view = detail::route_view<R>;
+    const typename view::group_type g{at.size};
+    const int ports = view::ports(at.size, k);
+    for (int port = 0; port < ports; ++port) {
+      const auto [by, what] = view::entry(at.size, k, port);
+      if (what.count > 0) emit(send{g.multiply(at.rank, by), g.translate(at.rank, what)});
+    }
+    for (int port = 0; port < ports; ++port) {
+      const auto [by, what] = view::entry(at.size, k, port);
+      const int from = g.multiply(at.rank, g.inverse(by));
+      if (what.count > 0) emit(combine{from, g.translate(from, what), detail::side_of<R>(from, at.rank)});
+    }
+  }
+};
+
+/// Allgather: the dual of the reduce-scatter. Block b begins at rank b. Sends n(p-1)/p bytes per rank.
+template <route R>
+using allgather_of = dual<reduce_scatter_of<R>>;
+
+/// Barrier: an allgather whose blocks are empty.
+template <route R>
+using barrier_of = allgather_of<R>;
+
+/// Allreduce: reduce-scatter, then allgather. Sends 2n(p-1)/p bytes per rank.
+template <route R>
+using allreduce_of = then<reduce_scatter_of<R>, allgather_of<R>>;
+
+/// Reduce to `root`: the reduce-scatter restricted to the root's block, which here is the whole vector.
+template <route R>
+struct reduce_of {
+  static constexpr bool rank_ordered = detail::route_view<R>::rank_ordered;
+  static constexpr bool overlapping = false;
+
+  int root;
+
+  constexpr int rounds(place at) const { return R::rounds(at.size); }
+  constexpr int blocks(int) const { return 1; }
+  template <class Emit>
+  constexpr void round(place at, int k, Emit&& emit) const {
+    using view = detail::route_view<R>;
+    const typename view::group_type g{at.size};
+    const int ports = view::ports(at.size, k);
+    for (int port = 0; port < ports; ++port) {
+      const auto [by, what] = view::entry(at.size, k, port);
+      if (detail::contains(what, g.multiply(g.inverse(at.rank), root), at.size)) {
+        emit(send{g.multiply(at.rank, by), one_block(0)});
+      }
+    }
+    for (int port = 0; port < ports; ++port) {
+      const auto [by, what] = view::entry(at.size, k, port);
+      const int from = g.multiply(at.rank, g.inverse(by));
+      if (detail::contains(what, g.multiply(g.inverse(from), root), at.size)) {
+        emit(combine{from, one_block(0), detail::side_of<R>(from, at.rank)});
+      }
+    }
+  }
+};
+
+/// Broadcast from `root`: the dual of the reduce.
+template <route R>
+using broadcast_of = dual<reduce_of<R>>;
+
+/// All-to-all in slots: slot h of rank x begins with the block for rank `x * h` and ends with the block from `x *
+/// h^-1`; each round exchanges the slots whose remaining way passes along its hop. Rounds may name one peer several
+/// times.
+template <route R>
+struct alltoall_of {
+  static constexpr bool rank_ordered = true;
+  static constexpr bool overlapping = true;
+
+  using group_type = typename detail::route_view<R>::group_type;
+
+  constexpr int rounds(place at) const { return R::rounds(at.size); }
+  constexpr int blocks(int size) const { return size; }
+  constexpr int destination(place at, int slot) const { return group_type{at.size}.multiply(at.rank, slot); }
+  constexpr int source(place at, int slot) const {
+    const group_type g{at.size};
+    return g.multiply(at.rank, g.inverse(slot));
+  }
+  template <class Emit>
+  constexpr void round(place at, int k, Emit&& emit) const {
+    using view = detail::route_view<R>;
+    const group_type g{at.size};
+    const int ports = view::ports(at.size, k);
+    for (int port = 0; port < ports; ++port) {
+      const hop h = view::entry(at.size, k, port);
+      moved(at.size, k, h, [&](block_set slots) { emit(send{g.multiply(at.rank, h.by), slots}); });
+    }
+    for (int port = 0; port < ports; ++port) {
+      const hop h = view::entry(at.size, k, port);
+      moved(at.size, k, h, [&](block_set slots) { emit(recv{g.multiply(at.rank, g.inverse(h.by)), slots}); });
+    }
+  }
+
+ private:
+  template <class Emit>
+  static constexpr void moved(int size, int k, hop h, Emit emit) {
+    detail::set_builder sets{size, emit};
+    for (int slot = 1; slot < size; ++slot) {
+      if (detail::contains(h.what, detail::journey_before<R>(size, k, slot).left, size)) sets.add(slot);
+    }
+    sets.finish();
+  }
+};
+
+/// Scatter from `root`: the all-to-all restricted to blocks that begin at the root, each named by where it ends.
+template <route R>
+struct scatter_of {
+  static constexpr bool rank_ordered = true;
+  static constexpr bool overlapping = false;
+
+  int root;
+
+  constexpr int rounds(place at) const { return R::rounds(at.size); }
+  constexpr int blocks(int size) const { return size; }
+  template <class Emit>
+  constexpr void round(place at, int k, Emit&& emit) const {
+    using view = detail::route_view<R>;
+    const typename view::group_type g{at.size};
+    const int ports = view::ports(at.size, k);
+    for (int port = 0; port < ports; ++port) {
+      const hop h = view::entry(at.size, k, port);
+      moved(at, k, h, [&](block_set blocks) { emit(send{g.multiply(at.rank, h.by), blocks}); });
+    }
+    for (int port = 0; port < ports; ++port) {
+      const hop h = view::entry(at.size, k, port);
+      const int from = g.multiply(at.rank, g.inverse(h.by));
+      moved({from, at.size}, k, h, [&](block_set blocks) { emit(recv{from, blocks}); });
+    }
+  }
+
+ private:
+  template <class Emit>
+  constexpr void moved(place at, int k, hop h, Emit emit) const {
+    const typename detail::route_view<R>::group_type g{at.size};
+    const int walked = g.multiply(g.inverse(root), at.rank);
+    detail::set_builder sets{at.size, emit};
+    // In rank order from the root on, so that sets wrap around instead of breaking in two.
+    for (int i = 1; i < at.size; ++i) {
+      const int block = detail::wrapped(root + i, at.size);
+      const auto j = detail::journey_before<R>(at.size, k, g.multiply(g.inverse(root), block));
+      if (j.walked == walked && detail::contains(h.what, j.left, at.size)) sets.add(block);
+    }
+    sets.finish();
+  }
+};
+
+/// Gather to `root`: the dual of the scatter.
+template <route R>
+using gather_of = dual<scatter_of<R>>;
+
+}  // namespace tutti

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/schedule/route.hpp>
+#include <tutti/schedule/star.hpp>
+
+namespace tutti {
+
+/// Flat: everybody talks to everybody in one round; the sharded parameter server. n(p-1)/p bytes per rank over p-1
+/// ports, fan-in p-1; allreduce 2 rounds and twice the bytes. Every reduction folds in rank order. Rooted collectives
+/// are stars.
+struct flat {
+  static constexpr std::string_view name = "flat";
+  static constexpr int rounds(int size) { return size > 1 ? 1 : 0; }
+  static constexpr int ports(int size, int) { return size - 1; }
+  static constexpr hop entry(int, int, int port) { return {port + 1, one_block(port + 1)}; }
+
+  /// The derived schedule with its folds listed in rank order.
+  struct reduce_scatter {
+    static constexpr bool rank_ordered = true;
+    static constexpr bool overlapping = false;
+
+    constexpr int rounds(place at) const { return flat::rounds(at.size); }
+    constexpr int blocks(int size) const { return size; }
+    template <class Emit>
+    constexpr void round(place at, int, Emit&& emit) const {
+      for (int peer = at.rank + 1; peer < at.size; ++peer) emit(send{peer, one_block(peer)});
+      for (int peer = 0; peer < at.rank; ++peer) emit(send{peer, one_block(peer)});
+      for (int peer = 0; peer < at.rank; ++peer) emit(combine{peer, one_block(at.rank), side::left});
+      for (int peer = at.rank + 1; peer < at.size; ++peer) emit(combine{peer, one_block(at.rank), side::right});
+    }
+  };
+
+  /// Slot h is exchanged with the ranks at distance h: the derived schedule without its search.
+  struct alltoall {
+    static constexpr bool rank_ordered = true;
+    static constexpr bool overlapping = true;
+
+    constexpr int rounds(place at) const { return flat::rounds(at.size); }
+    constexpr int blocks(int size) const { return size; }
+    constexpr int destination(place at, int slot) const { return cyclic{at.size}.multiply(at.rank, slot); }
+    constexpr int source(place at, int slot) const {
+      return cyclic{at.size}.multiply(at.rank, cyclic{at.size}.inverse(slot));
+    }
+    template <class Emit>
+    constexpr void round(place at, int, Emit&& emit) const {
+      for (int slot = 1; slot < at.size; ++slot) emit(send{destination(at, slot), one_block(slot)});
+      for (int slot = 1; slot < at.size; ++slot) emit(recv{source(at, slot), one_block(slot)});
+    }
+  };
+
+  using reduce = star::reduce;
+  using broadcast = star::broadcast;
+  using gather = star::gather;
+  using scatter = star::scatter;
+};
+
+static_assert(proved<flat, 1, 8>);
+
+}  // namespace tutti

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/block_set.hpp>
+#include <tutti/schedule/logarithm.hpp>
+
+#include <concepts>
+
+namespace tutti {
+
+/// A finite group on the ranks `[0, size)` whose identity is 0, able to move block sets: `translate(a, b)` is the set
+/// `{a * h : h in b}`. `translatable(b)` says whether that is a block set for every `a`; routes may only use such sets.
+template <class G>
+concept group = std::copyable<G> && std::constructible_from<G, int> && requires(const G& g, int a, block_set b) {
+  { g.size } -> std::convertible_to<int>;
+  { g.multiply(a, a) } -> std::same_as<int>;
+  { g.inverse(a) } -> std::same_as<int>;
+  { g.translate(a, b) } -> std::same_as<block_set>;
+  { g.translatable(b) } -> std::same_as<bool>;
+};
+
+/// Addition modulo `size`: every rank sees the same neighbours at the same distances.
+struct cyclic {
+  int size;
+
+  constexpr explicit cyclic(int ranks) : size{ranks} {}
+  constexpr int multiply(int a, int b) const {
+    const int sum = a + b;
+    return sum >= size ? sum - size : sum;
+  }
+  constexpr int inverse(int a) const { return a == 0 ? 0 : size - a; }
+  constexpr block_set translate(int a, block_set b) const { return {multiply(a, b.first), b.stride, b.count}; }
+  constexpr bool translatable(block_set) const { return true; }
+};
+
+/// Bitwise exclusive or, `size` a power of two: partners exchange, so every element is its own inverse.
+struct exclusive_or {
+  int size;
+
+  constexpr explicit exclusive_or(int ranks) : size{ranks} {}
+  constexpr int multiply(int a, int b) const { return a ^ b; }
+  constexpr int inverse(int a) const { return a; }
+  /// The bits that vary within a subcube vary within its image too, so clearing them gives the image's first block.
+  constexpr block_set translate(int a, block_set b) const {
+    return {(a ^ b.first) & ~((b.count - 1) * b.stride), b.stride, b.count};
+  }
+  /// Only subcubes: adjacent bits vary freely, the others are fixed.
+  constexpr bool translatable(block_set b) const {
+    if (b.count == 1) return true;
+    return detail::is_power_of_two(b.stride) && detail::is_power_of_two(b.count) && b.stride <= size / b.count &&
+           (b.first & ((b.count - 1) * b.stride)) == 0;
+  }
+};
+
+static_assert(group<cyclic> && group<exclusive_or>);
+
+namespace detail {
+
+/// `value mod size` where `value` is nearly always in range already: a division would be the dearest part of a round.
+constexpr int wrapped(int value, int size) { return value >= 0 && value < size ? value : modulo(value, size); }
+
+/// Whether block `b` of `[0, blocks)` is in the set.
+constexpr bool contains(block_set set, int b, int blocks) {
+  const int step = set.stride < 0 ? -set.stride : set.stride;
+  const int offset = wrapped(set.stride < 0 ? set.first - b : b - set.first, blocks);
+  if (set.count <= 1 || step == 1) return offset < set.count;
+  if (static_cast<long long>(set.count - 1) * step < blocks) return offset % step == 0 && offset / step < set.count;
+  for (int i = 0; i < set.count; ++i) {
+    if (set.at(i, blocks) == b) return true;
+  }
+  return false;
+}
+
+/// Receives blocks one by one and emits them as few sets: maximal arithmetic progressions modulo `blocks`.
+template <class Emit>
+class set_builder {
+ public:
+  constexpr set_builder(int blocks, Emit& emit) : blocks_{blocks}, emit_{emit} {}
+  constexpr void add(int block) {
+    if (set_.count == 0) {
+      set_ = one_block(block);
+    } else if (const int step = wrapped(block - last_, blocks_); set_.count == 1 || step == set_.stride) {
+      set_.stride = step;
+      ++set_.count;
+    } else {
+      emit_(set_);
+      set_ = one_block(block);
+    }
+    last_ = block;
+  }
+  constexpr void finish() {
+    if (set_.count > 0) emit_(set_);
+  }
+
+ private:
+  int blocks_;
+  Emit& emit_;
+  int last_ = 0;
+  block_set set_{0, 1, 0};
+};
+
+}  // namespace detail
+}  // namespace tutti

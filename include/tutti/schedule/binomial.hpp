@@ -11,7 +11,7 @@ namespace tutti {
 /// Binomial trees over aligned groups of ranks, q = ceil(log2 p) rounds for any root. Neighbouring groups of 2^k ranks
 /// meet in one edge between their leaders; a group's leader is the root if it is a member, else its lowest rank. Groups
 /// are never rotated, so reduce keeps rank order and gives the same bits for every root, and block sets are contiguous.
-/// Reduce and broadcast: the root handles up to q n bytes. Gather and scatter: n(p-1)/p.
+/// Reduce and broadcast: the root handles up to q n bytes; allreduce does both. Gather and scatter: n(p-1)/p.
 struct binomial {
   static constexpr std::string_view name = "binomial";
 
@@ -81,6 +81,9 @@ struct binomial {
     }
   };
   using scatter = dual<gather>;
+
+  /// The lecture's tree: reduce up, broadcast down. 2q rounds; keeps rank order.
+  using allreduce = then<rooted_at<reduce, 0>, rooted_at<broadcast, 0>>;
 };
 
 }  // namespace tutti

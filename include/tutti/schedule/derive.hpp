@@ -16,27 +16,24 @@ constexpr side side_of(int peer, int rank) {
   return route_view<R>::rank_ordered && peer < rank ? side::left : side::right;
 }
 
-/// Where a block stands before round k that has to travel by `h`: `walked` is done, `left` is to do.
-struct journey {
-  int walked;
-  int left;
-};
-
+/// What is left, before round k, of a way of displacement h. This search serves every route; families specialise it.
 template <class R>
-constexpr journey journey_before(int size, int k, int h) {
-  using view = route_view<R>;
-  const typename view::group_type g{size};
-  journey j{0, h};
-  for (int i = 0; i < k && j.left != 0; ++i) {
-    for (int port = 0; port < view::ports(size, i); ++port) {
-      if (const auto [by, what] = view::entry(size, i, port); contains(what, j.left, size)) {
-        j = {g.multiply(j.walked, by), g.multiply(g.inverse(by), j.left)};
-        break;
+struct remaining_way {
+  static constexpr int before(int size, int k, int h) {
+    using view = route_view<R>;
+    const typename view::group_type g{size};
+    int left = h;
+    for (int i = 0; i < k && left != 0; ++i) {
+      for (int port = 0; port < view::ports(size, i); ++port) {
+        if (const auto [by, what] = view::entry(size, i, port); contains(what, left, size)) {
+          left = g.multiply(g.inverse(by), left);
+          break;
+        }
       }
     }
+    return left;
   }
-  return j;
-}
+};
 
 }  // namespace detail
 
@@ -151,7 +148,7 @@ struct alltoall_of {
   static constexpr void moved(int size, int k, hop h, Emit emit) {
     detail::set_builder sets{size, emit};
     for (int slot = 1; slot < size; ++slot) {
-      if (detail::contains(h.what, detail::journey_before<R>(size, k, slot).left, size)) sets.add(slot);
+      if (detail::contains(h.what, detail::remaining_way<R>::before(size, k, slot), size)) sets.add(slot);
     }
     sets.finish();
   }
@@ -192,8 +189,9 @@ struct scatter_of {
     // In rank order from the root on, so that sets wrap around instead of breaking in two.
     for (int i = 1; i < at.size; ++i) {
       const int block = detail::wrapped(root + i, at.size);
-      const auto j = detail::journey_before<R>(at.size, k, g.multiply(g.inverse(root), block));
-      if (j.walked == walked && detail::contains(h.what, j.left, at.size)) sets.add(block);
+      const int way = g.multiply(g.inverse(root), block);
+      const int left = detail::remaining_way<R>::before(at.size, k, way);
+      if (g.multiply(walked, left) == way && detail::contains(h.what, left, at.size)) sets.add(block);
     }
     sets.finish();
   }

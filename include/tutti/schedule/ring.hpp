@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/schedule/route.hpp>
+#include <tutti/schedule/derive.hpp>
+
+#include <algorithm>
 
 namespace tutti {
 
@@ -12,6 +14,13 @@ struct ring {
   static constexpr int rounds(int size) { return size - 1; }
   static constexpr hop entry(int size, int k) { return {1, one_block(size - 1 - k)}; }
 };
+
+namespace detail {
+template <>
+struct remaining_way<ring> {
+  static constexpr int before(int size, int k, int h) { return std::min(h, size - 1 - k); }
+};
+}  // namespace detail
 
 static_assert(proved<ring, 1, 8>);
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Every algorithm of the library, one family a file.
+
+#include <tutti/schedule/algorithm.hpp>
+#include <tutti/schedule/binomial.hpp>
+#include <tutti/schedule/bruck.hpp>
+#include <tutti/schedule/circulant.hpp>
+#include <tutti/schedule/dissemination.hpp>
+#include <tutti/schedule/flat.hpp>
+#include <tutti/schedule/halving_doubling.hpp>
+#include <tutti/schedule/hypercube.hpp>
+#include <tutti/schedule/naive.hpp>
+#include <tutti/schedule/pat.hpp>
+#include <tutti/schedule/recursive_doubling.hpp>
+#include <tutti/schedule/ring.hpp>
+#include <tutti/schedule/scatter_allgather.hpp>
+#include <tutti/schedule/single_master.hpp>

@@ -39,4 +39,4 @@ execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}/tests/consumer" -B "${s
                         "-DCMAKE_CXX_COMPILER=${compiler}" "-DCMAKE_CXX_FLAGS=${flags}" "${where}"
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${scratch}/build" COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${scratch}/build/consumer" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${scratch}/build/my_program" COMMAND_ERROR_IS_FATAL ANY)

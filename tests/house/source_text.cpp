@@ -32,8 +32,9 @@ std::size_t columns(const std::string& line) {
 }  // namespace
 
 TEST_CASE("the top level of the repository holds only what was agreed") {
-  const std::set<std::string> agreed{".ci",           ".clang-format", ".clang-tidy", ".git",     ".gitignore", "CMakeLists.txt",
-                                     "LICENSE",       "README.md",     "benchmarks",  "examples", "include",    "tests"};
+  const std::set<std::string> agreed{".ci",        ".clang-format",  ".clang-tidy", ".git",
+                                     ".gitignore", "CMakeLists.txt", "LICENSE",     "README.md",
+                                     "benchmarks", "examples",       "include",     "tests"};
   std::set<std::string> missing = agreed;
   missing.erase(".git");  // An archive of the sources has none.
   for (const auto& entry : std::filesystem::directory_iterator(house::root)) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/schedule/schedule.hpp>
+#include <tutti/schedule/proof_buffer.hpp>
 
+#include <bit>
 #include <cstdint>
-#include <vector>
 
 namespace tutti::detail {
 
@@ -12,86 +12,77 @@ namespace tutti::detail {
 /// values, each stored once, so that equal numbers mean equal expressions.
 class expressions {
  public:
-  constexpr expressions(int size, collective which) : size_{size}, words_{static_cast<std::size_t>(size + 63) / 64} {
-    const bool folds = which == collective::reduce || which == collective::reduce_scatter ||
-                       which == collective::allreduce || which == collective::barrier;
-    if (!folds) return;  // values are plain numbers
+  constexpr explicit expressions(int size) : size_{size}, words_{(size + 63) / 64}, members_{size * words_} {
     for (int r = 0; r < size; ++r) {
-      nodes_.push_back({r, r, r, r, true});
-      members_.resize(members_.size() + words_);
-      members_[(nodes_.size() - 1) * words_ + static_cast<std::size_t>(r) / 64] = std::uint64_t{1} << (r % 64);
+      nodes_.push({r, r, r, r, 1, true});
+      members_[r * words_ + r / 64] = std::uint64_t{1} << (r % 64);
     }
-    table_.assign(64, empty);
   }
 
   /// Whether some rank contributed to both.
   constexpr bool overlap(int a, int b) const {
-    for (std::size_t w = 0; w < words_; ++w) {
-      if ((word(a, w) & word(b, w)) != 0) return true;
+    for (int w = 0; w < words_; ++w) {
+      if ((members_[a * words_ + w] & members_[b * words_ + w]) != 0) return true;
     }
     return false;
   }
 
-  /// The value `a op b`.
+  /// The value `a op b`, or what is known from either if they overlap.
   constexpr int fold(int a, int b) {
-    return find_or_add(a, b, node(a).ascending && node(b).ascending && node(a).last < node(b).first);
+    const int known = place_of(a, b);
+    if (table_[known] != 0) return table_[known] - 1;
+    const int fresh = nodes_.size();
+    int count = 0;
+    for (int w = 0; w < words_; ++w) {
+      members_.push(members_[a * words_ + w] | members_[b * words_ + w]);
+      count += std::popcount(members_[fresh * words_ + w]);
+    }
+    const node &left = nodes_[a], &right = nodes_[b];
+    const bool ascending = left.ascending && right.ascending && left.last < right.first;
+    nodes_.push({a, b, left.first, right.last, count, ascending});
+    table_[known] = fresh + 1;
+    if (nodes_.size() * 2 > table_size_) grow();
+    return fresh;
   }
-
-  /// Whatever is known from either, in no order.
-  constexpr int join(int a, int b) { return find_or_add(a, b, false); }
 
   /// Every rank contributed.
-  constexpr bool complete(int a) const {
-    for (int r = 0; r < size_; ++r) {
-      if ((word(a, static_cast<std::size_t>(r) / 64) >> (r % 64) & 1) == 0) return false;
-    }
-    return true;
-  }
+  constexpr bool complete(int a) const { return nodes_[a].count == size_; }
 
   /// The contributions stand in rank order.
-  constexpr bool ascending(int a) const { return node(a).ascending; }
+  constexpr bool ascending(int a) const { return nodes_[a].ascending; }
 
  private:
-  static constexpr int empty = -1;
-  struct folded_value {
+  struct node {
     int left;
     int right;
     int first;
     int last;
+    int count;
     bool ascending;
   };
 
-  constexpr const folded_value& node(int a) const { return nodes_[static_cast<std::size_t>(a)]; }
-  constexpr std::uint64_t word(int a, std::size_t w) const {
-    return members_[static_cast<std::size_t>(a) * words_ + w];
-  }
-
-  constexpr std::size_t place_of(int a, int b) const {
-    const std::uint64_t key =
-        (static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b)) * 0x9e3779b97f4a7c15u;
-    std::size_t i = static_cast<std::size_t>(key >> 32) % table_.size();
-    while (table_[i] != empty && (node(table_[i]).left != a || node(table_[i]).right != b)) i = (i + 1) % table_.size();
+  constexpr int place_of(int a, int b) const {
+    int i = static_cast<int>((static_cast<unsigned>(a) * 31u + static_cast<unsigned>(b) * 17u) %
+                             static_cast<unsigned>(table_size_));
+    while (table_[i] != 0 && (nodes_[table_[i] - 1].left != a || nodes_[table_[i] - 1].right != b)) {
+      i = i + 1 == table_size_ ? 0 : i + 1;
+    }
     return i;
   }
 
-  constexpr int find_or_add(int a, int b, bool ascending) {
-    if (const int known = table_[place_of(a, b)]; known != empty) return known;
-    const int fresh = static_cast<int>(nodes_.size());
-    nodes_.push_back({a, b, node(a).first, node(b).last, ascending});
-    for (std::size_t w = 0; w < words_; ++w) members_.push_back(word(a, w) | word(b, w));
-    if (nodes_.size() * 2 > table_.size()) {
-      table_.assign(table_.size() * 4, empty);
-      for (int n = size_; n < fresh; ++n) table_[place_of(node(n).left, node(n).right)] = n;
-    }
-    table_[place_of(a, b)] = fresh;
-    return fresh;
+  constexpr void grow() {
+    table_size_ *= 4;
+    table_.clear();
+    for (int i = 0; i < table_size_; ++i) table_.push(0);
+    for (int n = size_; n < nodes_.size(); ++n) table_[place_of(nodes_[n].left, nodes_[n].right)] = n + 1;
   }
 
   int size_;
-  std::size_t words_;
-  std::vector<folded_value> nodes_;
-  std::vector<std::uint64_t> members_;
-  std::vector<int> table_;
+  int words_;
+  int table_size_ = 61;
+  proof_buffer<node> nodes_;
+  proof_buffer<std::uint64_t> members_;
+  proof_buffer<int> table_{61};  // numbers of folded values plus one, 0 where free
 };
 
 }  // namespace tutti::detail

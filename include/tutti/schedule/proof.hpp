@@ -3,9 +3,9 @@
 
 #include <tutti/schedule/algorithm.hpp>
 #include <tutti/schedule/expression.hpp>
+#include <tutti/schedule/proof_buffer.hpp>
 
 #include <utility>
-#include <vector>
 
 namespace tutti {
 
@@ -44,7 +44,7 @@ template <collective C, schedule S>
 class symbolic_run {
  public:
   constexpr symbolic_run(const S& s, int size, int root)
-      : s_{s}, size_{size}, root_{root}, blocks_{s.blocks(size)}, values_{size, C} {}
+      : s_{s}, size_{size}, root_{root}, blocks_{s.blocks(size)}, expressions_{size} {}
 
   constexpr verdict operator()() {
     if (begin() && run() && settle()) finish();
@@ -57,61 +57,76 @@ class symbolic_run {
       C == collective::reduce || C == collective::reduce_scatter || C == collective::allreduce;
   enum class kind : unsigned char { send, recv, combine };
   struct posted {
-    kind what;
-    side operand;
-    bool matched;
-    int peer;
-    block_set set;
-    std::vector<int> values;  // of the blocks of the set: sent, or arrived
+    kind what = kind::send;
+    side operand = side::right;
+    bool matched = false;
+    int peer = 0;
+    int count = 0;
+    int named = 0;   // where its block numbers begin in `arena_`
+    int values = 0;  // where the values sent, or arrived, begin in `arena_`
   };
   struct rank_state {
     int round = 0;
     int rounds = 0;
     int unmatched = 0;
-    std::vector<posted> steps;
-    std::vector<int> blocks;
+    proof_buffer<posted> steps;
+  };
+  /// What a round has done with a block so far; valid where `round` is the current one.
+  struct block_use {
+    int round = 0;
+    int step = absent;
+    int writer = absent;
+    int left = absent;
+    bool sent = false;
   };
 
   constexpr bool fail(fault what, int rank) {
     if (verdict_) verdict_ = {what, rank};
     return false;
   }
-  constexpr rank_state& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  constexpr int& value(int rank, int block) { return at(rank).blocks[static_cast<std::size_t>(block)]; }
+  constexpr int& value(int rank, int block) { return values_[rank * blocks_ + block]; }
   constexpr bool in_range(int rank) const { return rank >= 0 && rank < size_; }
+  constexpr block_use& use_of(int block) {
+    block_use& use = uses_[block];
+    if (use.round != round_number_) use = {round_number_, absent, absent, absent, false};
+    return use;
+  }
 
   constexpr bool begin() {
     constexpr bool any_number =
         C == collective::broadcast || C == collective::reduce || C == collective::allreduce || C == collective::barrier;
     if (blocks_ < 1 || (!any_number && blocks_ != size_)) return fail(fault::wrong_blocks, absent);
-    ranks_.resize(static_cast<std::size_t>(size_));
     for (int x = 0; x < size_; ++x) {
-      at(x).rounds = s_.rounds({x, size_});
-      at(x).blocks.assign(static_cast<std::size_t>(blocks_), absent);
+      ranks_[x].rounds = s_.rounds({x, size_});
       if constexpr (C == collective::alltoall) {
         if (!slots_are_bijections(x)) return fail(fault::wrong_slots, x);
       }
-      for (int b = 0; b < blocks_; ++b) {
-        if constexpr (folds || C == collective::barrier) {
-          value(x, b) = x;
-        } else if constexpr (C == collective::alltoall) {
-          value(x, b) = x * size_ + s_.destination({x, size_}, b);
-        } else if (C == collective::broadcast || C == collective::scatter ? x == root_ : x == b) {
-          value(x, b) = b;
-        }
-      }
+      for (int b = 0; b < blocks_; ++b) values_.push(initial(x, b));
     }
+    for (int b = 0; b < blocks_; ++b) uses_.push({});
     return true;
   }
 
+  constexpr int initial(int x, int b) const {
+    if constexpr (folds || C == collective::barrier) {
+      return x;
+    } else if constexpr (C == collective::alltoall) {
+      return x * size_ + s_.destination({x, size_}, b);
+    } else if constexpr (C == collective::broadcast || C == collective::scatter) {
+      return x == root_ ? b : absent;
+    } else {
+      return x == b ? b : absent;
+    }
+  }
+
   constexpr bool slots_are_bijections(int rank) {
-    std::vector<int> seen(static_cast<std::size_t>(size_), 0);
+    proof_buffer<int> seen{size_};
     for (int slot = 0; slot < size_; ++slot) {
       const int to = s_.destination({rank, size_}, slot);
       const int from = s_.source({rank, size_}, slot);
       if (!in_range(to) || !in_range(from) || (to == rank) != (from == rank)) return false;
-      seen[static_cast<std::size_t>(to)] |= 1;
-      seen[static_cast<std::size_t>(from)] |= 2;
+      seen[to] |= 1;
+      seen[from] |= 2;
     }
     for (const int both : seen) {
       if (both != 3) return false;
@@ -122,12 +137,11 @@ class symbolic_run {
   constexpr bool run() {
     for (int x = 0; x < size_; ++x) {
       if (!post(x)) return false;
-      ready_.push_back(x);
+      ready_.push(x);
     }
     while (!ready_.empty()) {
-      const int x = ready_.back();
-      ready_.pop_back();
-      while (at(x).round < at(x).rounds && at(x).unmatched == 0) {
+      const int x = ready_.pop();
+      while (ranks_[x].round < ranks_[x].rounds && ranks_[x].unmatched == 0) {
         if (!complete(x) || !post(x)) return false;
       }
     }
@@ -136,29 +150,24 @@ class symbolic_run {
 
   /// Posts the current round of a rank and matches what waits for it.
   constexpr bool post(int x) {
-    rank_state& me = at(x);
+    rank_state& me = ranks_[x];
     me.steps.clear();
     if (me.round >= me.rounds) return true;
     s_.round({x, size_}, me.round, [&](auto step) {
-      using step_type = decltype(step);
-      posted p{kind::recv, side::right, false, step.peer, step.what, {}};
-      if constexpr (is_send<step_type>) p.what = kind::send;
-      if constexpr (is_combine<step_type>) p.what = kind::combine, p.operand = step.operand;
-      me.steps.push_back(p);
+      posted p{kind::recv, side::right, false, step.peer, step.what.count, arena_.size(), absent};
+      if constexpr (is_send<decltype(step)>) p.what = kind::send;
+      if constexpr (is_combine<decltype(step)>) p.what = kind::combine, p.operand = step.operand;
+      if (p.count > blocks_) p.count = 0;  // names a block twice: as bad as an empty set
+      for (int i = 0; i < p.count; ++i) arena_.push(step.what.at(i, blocks_));
+      me.steps.push(p);
     });
-    me.unmatched = static_cast<int>(me.steps.size());
-    if (!check_sets(x)) return false;
-    for (posted& step : me.steps) {
-      if (step.what != kind::send) continue;
-      for (int i = 0; i < step.set.count; ++i) {
-        const int v = value(x, step.set.at(i, blocks_));
-        if (v == absent) return fail(fault::absent_value, x);
-        if (C == collective::alltoall && v % size_ == x) return fail(fault::wrong_slots, x);
-        step.values.push_back(v);
-      }
+    me.unmatched = me.steps.size();
+    ++round_number_;
+    for (int n = 0; n < me.steps.size(); ++n) {
+      if (!check_step(x, n)) return false;
     }
     for (posted& mine : me.steps) {
-      for (posted& theirs : at(mine.peer).steps) {
+      for (posted& theirs : ranks_[mine.peer].steps) {
         const bool opposite = (mine.what == kind::send) != (theirs.what == kind::send);
         if (theirs.matched || theirs.peer != x || !opposite) continue;
         if (!match(mine, theirs, x)) return false;
@@ -168,126 +177,108 @@ class symbolic_run {
     return true;
   }
 
+  constexpr bool check_step(int x, int n) {
+    posted& step = ranks_[x].steps[n];
+    if (!in_range(step.peer) || step.peer == x) return fail(fault::bad_peer, x);
+    if (step.count < 1) return fail(fault::bad_set, x);
+    if (step.what == kind::send) step.values = arena_.size();
+    for (int i = 0; i < step.count; ++i) {
+      const int block = arena_[step.named + i];
+      block_use& use = use_of(block);
+      if (use.step == n) return fail(fault::bad_set, x);
+      use.step = n;
+      if (step.what == kind::send) {
+        const int v = value(x, block);
+        if (v == absent) return fail(fault::absent_value, x);
+        if (C == collective::alltoall && v % size_ == x) return fail(fault::wrong_slots, x);
+        arena_.push(v);
+        use.sent = true;
+      } else if (const int before = std::exchange(use.writer, n); before != absent) {
+        const posted& other = ranks_[x].steps[before];
+        if (step.what != kind::combine || other.what != kind::combine || !same_set(step, other)) {
+          return fail(fault::conflicting_writes, x);
+        }
+      }
+      if (!S::overlapping && use.sent && use.writer != absent) return fail(fault::undeclared_overlap, x);
+    }
+    return true;
+  }
+
+  constexpr bool same_set(const posted& a, const posted& b) const {
+    if (a.count != b.count) return false;
+    for (int i = 0; i < a.count; ++i) {
+      if (arena_[a.named + i] != arena_[b.named + i]) return false;
+    }
+    return true;
+  }
+
   constexpr bool match(posted& mine, posted& theirs, int x) {
-    if (!same(mine.set, theirs.set)) return fail(fault::unequal_sets, x);
+    if (!same_set(mine, theirs)) return fail(fault::unequal_sets, x);
     if (mine.what == kind::send) {
       theirs.values = mine.values;
     } else {
       mine.values = theirs.values;
     }
     mine.matched = theirs.matched = true;
-    --at(x).unmatched;
-    if (--at(mine.peer).unmatched == 0) ready_.push_back(mine.peer);
-    return true;
-  }
-
-  constexpr bool same(block_set a, block_set b) const {
-    if (a == b) return true;
-    if (a.count != b.count) return false;
-    for (int i = 0; i < a.count; ++i) {
-      if (a.at(i, blocks_) != b.at(i, blocks_)) return false;
-    }
-    return true;
-  }
-
-  constexpr bool check_sets(int x) {
-    constexpr int unused = -1;
-    const std::vector<posted>& steps = at(x).steps;
-    std::vector<int> named_by(static_cast<std::size_t>(blocks_), unused);
-    std::vector<int> written_by(static_cast<std::size_t>(blocks_), unused);
-    std::vector<bool> sent(static_cast<std::size_t>(blocks_), false);
-    for (int n = 0; n < static_cast<int>(steps.size()); ++n) {
-      const posted& step = steps[static_cast<std::size_t>(n)];
-      if (!in_range(step.peer) || step.peer == x) return fail(fault::bad_peer, x);
-      if (step.set.count < 1 || step.set.count > blocks_) return fail(fault::bad_set, x);
-      for (int i = 0; i < step.set.count; ++i) {
-        const auto block = static_cast<std::size_t>(step.set.at(i, blocks_));
-        if (named_by[block] == n) return fail(fault::bad_set, x);
-        named_by[block] = n;
-        if (step.what == kind::send) {
-          sent[block] = true;
-        } else if (const int before = std::exchange(written_by[block], n); before != unused) {
-          const posted& other = steps[static_cast<std::size_t>(before)];
-          if (step.what != kind::combine || other.what != kind::combine || !same(step.set, other.set)) {
-            return fail(fault::conflicting_writes, x);
-          }
-        }
-      }
-    }
-    if constexpr (!S::overlapping) {
-      for (std::size_t b = 0; b < sent.size(); ++b) {
-        if (sent[b] && written_by[b] != unused) return fail(fault::undeclared_overlap, x);
-      }
-    }
+    --ranks_[x].unmatched;
+    if (--ranks_[mine.peer].unmatched == 0) ready_.push(mine.peer);
     return true;
   }
 
   /// Applies what a completed round brought: arriving left operands, the own value, arriving right operands.
   constexpr bool complete(int x) {
-    rank_state& me = at(x);
+    rank_state& me = ranks_[x];
     ++me.round;
+    ++round_number_;
     if constexpr (C == collective::barrier) {
       int known = value(x, 0);
       for (const posted& step : me.steps) {
-        if (step.what != kind::send) known = values_.join(known, step.values.front());
+        if (step.what != kind::send) known = expressions_.fold(known, arena_[step.values]);
       }
-      for (int& v : me.blocks) v = known;
-      return true;
-    }
-    std::vector<int> lefts(static_cast<std::size_t>(blocks_), absent);
-    const auto each = [&](auto visit) {
+      for (int b = 0; b < blocks_; ++b) value(x, b) = known;
+    } else {
       for (const posted& step : me.steps) {
-        for (int i = 0; i < step.set.count && step.what != kind::send; ++i) {
-          if (!visit(step, step.set.at(i, blocks_), step.values[static_cast<std::size_t>(i)])) return false;
+        if (step.what == kind::send || (step.what == kind::combine && step.operand == side::right)) continue;
+        for (int i = 0; i < step.count; ++i) {
+          const int block = arena_[step.named + i];
+          const int arrived = arena_[step.values + i];
+          int& left = use_of(block).left;
+          if (step.what == kind::recv) {
+            value(x, block) = arrived;
+          } else {
+            left = left == absent ? arrived : fold(left, arrived, x);
+          }
         }
       }
-      return true;
-    };
-    return each([&](const posted& step, int block, int arrived) {
-             int& left = lefts[static_cast<std::size_t>(block)];
-             if (step.what == kind::recv) value(x, block) = arrived;
-             if (step.what == kind::combine && value(x, block) == absent) return fail(fault::absent_value, x);
-             if (step.what == kind::combine && step.operand == side::left) {
-               left = left == absent ? arrived : fold(left, arrived, x);
-             }
-             return bool{verdict_};
-           }) &&
-           fold_lefts(x, lefts) && each([&](const posted& step, int block, int arrived) {
-             if (step.what == kind::combine && step.operand == side::right) {
-               value(x, block) = fold(value(x, block), arrived, x);
-             }
-             return bool{verdict_};
-           });
-  }
-
-  constexpr bool fold_lefts(int x, const std::vector<int>& lefts) {
-    for (int b = 0; b < blocks_; ++b) {
-      if (const int left = lefts[static_cast<std::size_t>(b)]; left != absent) value(x, b) = fold(left, value(x, b), x);
+      for (const posted& step : me.steps) {
+        for (int i = 0; i < step.count && step.what == kind::combine; ++i) {
+          const int block = arena_[step.named + i];
+          int& own = value(x, block);
+          if (own == absent) return fail(fault::absent_value, x);
+          if (int& left = use_of(block).left; left != absent) own = fold(std::exchange(left, absent), own, x);
+          if (step.operand == side::right) own = fold(own, arena_[step.values + i], x);
+        }
+      }
     }
     return bool{verdict_};
   }
 
   constexpr int fold(int left, int right, int x) {
-    if constexpr (!folds) {
-      fail(fault::wrong_result, x);
+    if (!folds || expressions_.overlap(left, right)) {
+      fail(folds ? fault::counted_twice : fault::wrong_result, x);
       return left;
-    } else {
-      if (values_.overlap(left, right)) {
-        fail(fault::counted_twice, x);
-        return left;
-      }
-      return values_.fold(left, right);
     }
+    return expressions_.fold(left, right);
   }
 
   /// Everybody has finished, or else why not.
   constexpr bool settle() {
     int stuck = absent;
     for (int x = 0; x < size_; ++x) {
-      if (at(x).round >= at(x).rounds) continue;
+      if (ranks_[x].round >= ranks_[x].rounds) continue;
       stuck = x;
-      for (const posted& step : at(x).steps) {
-        if (!step.matched && at(step.peer).round >= at(step.peer).rounds) return fail(fault::unmatched, x);
+      for (const posted& step : ranks_[x].steps) {
+        if (!step.matched && ranks_[step.peer].round >= ranks_[step.peer].rounds) return fail(fault::unmatched, x);
       }
     }
     return stuck == absent || fail(fault::deadlock, stuck);
@@ -295,26 +286,26 @@ class symbolic_run {
 
   constexpr void finish() {
     for (int x = 0; x < size_; ++x) {
-      for (int b = 0; b < blocks_; ++b) {
-        const int v = value(x, b);
-        if constexpr (C == collective::alltoall) {
-          if (v != s_.source({x, size_}, b) * size_ + x) fail(fault::wrong_result, x);
-        } else if (C == collective::reduce || C == collective::gather            ? x != root_
-                   : C == collective::reduce_scatter || C == collective::scatter ? x != b
-                                                                                 : false) {
-          continue;  // not part of the result
-        } else if constexpr (folds || C == collective::barrier) {
-          if (!values_.complete(v)) {
-            fail(fault::wrong_result, x);
-          } else if (folds && S::rank_ordered && !values_.ascending(v)) {
-            fail(fault::out_of_order, x);
-          } else if (C == collective::allreduce && v != value(0, b)) {
-            fail(fault::ranks_differ, x);
-          }
-        } else {
-          if (v != b) fail(fault::wrong_result, x);
-        }
+      if ((C == collective::reduce || C == collective::gather) && x != root_) continue;
+      constexpr bool own_block_only = C == collective::reduce_scatter || C == collective::scatter;
+      for (int b = own_block_only ? x : 0; b < (own_block_only ? x + 1 : blocks_); ++b) check_result(x, b);
+    }
+  }
+
+  constexpr void check_result(int x, int b) {
+    const int v = value(x, b);
+    if constexpr (C == collective::alltoall) {
+      if (v != s_.source({x, size_}, b) * size_ + x) fail(fault::wrong_result, x);
+    } else if constexpr (folds || C == collective::barrier) {
+      if (!expressions_.complete(v)) {
+        fail(fault::wrong_result, x);
+      } else if (folds && S::rank_ordered && !expressions_.ascending(v)) {
+        fail(fault::out_of_order, x);
+      } else if (C == collective::allreduce && v != value(0, b)) {
+        fail(fault::ranks_differ, x);
       }
+    } else {
+      if (v != b) fail(fault::wrong_result, x);
     }
   }
 
@@ -322,10 +313,14 @@ class symbolic_run {
   int size_;
   int root_;
   int blocks_;
-  expressions values_;
+  int round_number_ = 0;  // counts posts and completions, so that block uses need no clearing
   verdict verdict_{};
-  std::vector<rank_state> ranks_;
-  std::vector<int> ready_;
+  expressions expressions_;
+  proof_buffer<rank_state> ranks_{size_};
+  proof_buffer<int> values_;
+  proof_buffer<block_use> uses_;
+  proof_buffer<int> arena_;
+  proof_buffer<int> ready_;
 };
 
 template <class S>

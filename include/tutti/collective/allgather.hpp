@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/collective/call.hpp>
+#include <tutti/collective/select.hpp>
+
+namespace tutti {
+
+namespace detail {
+template <class Algorithm, class T, class Comm>
+void allgather(Comm& comm, const buffers<T>& memory, std::size_t count, call_site where) {
+  constexpr auto verb = collective::allgather;
+  choose<verb, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() {
+    const schedule_for<verb, A> schedule{};
+    run_schedule(comm, make_call<verb, A, T, no_operation>(comm, count, -1, where), schedule,
+                 vector_storage<T>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+                 no_operation{}, streams<T>(count));
+  });
+}
+}  // namespace detail
+
+/// Every rank's `out` (p * m elements) becomes the ranks' `in` (m elements each) one after the other.
+///
+/// Throws `usage_error` if `out` does not hold p * m elements or overlaps `in`; `mismatch` if the ranks' calls differ.
+/// Cost: m(p-1) elements sent and received by each rank, in the rounds of the algorithm.
+template <class Algorithm = automatic, class Comm, class In, class Out>
+void allgather(Comm& comm, const In& in, Out&& out, call_site where = call_site::current()) {
+  detail::require_same_element<In, Out>();
+  using T = detail::element_t<In>;
+  constexpr auto verb = collective::allgather;
+  const std::span<const T> from = detail::readable(in);
+  const std::span<T> to = detail::writable(out);
+  detail::check_elements(comm, verb, "output", to.size(), from.size() * static_cast<std::size_t>(comm.size()));
+  detail::check_overlap(comm, verb, from, to);
+  detail::allgather<Algorithm, T>(comm, {.own_in = from.data(), .out = to.data()}, to.size(), where);
+}
+
+/// In place: `data` (p * m elements) holds this rank's block at its place, and all blocks afterwards.
+template <class Algorithm = automatic, class Comm, class Data>
+void allgather(Comm& comm, Data&& data, call_site where = call_site::current()) {
+  using T = detail::element_t<Data>;
+  const std::span<T> buffer = detail::writable(data);
+  detail::check_divisible(comm, collective::allgather, "buffer", buffer.size());
+  detail::allgather<Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()}, buffer.size(), where);
+}
+
+}  // namespace tutti

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/collective/call.hpp>
+#include <tutti/collective/select.hpp>
+
+#include <cstring>
+
+namespace tutti {
+
+namespace detail {
+template <class Algorithm, class T, class Comm>
+void alltoall(Comm& comm, const T* in, std::span<T> out, std::size_t each, call_site where) {
+  constexpr auto verb = collective::alltoall;
+  choose<verb, Algorithm, true>(comm, out.size_bytes(), [&]<class A>() {
+    using S = schedule_for<verb, A>;
+    const S schedule{};
+    if (in == out.data()) {
+      // Every block has another one's place to go to: work from a copy.
+      T* const copy = comm.scratch().template take_for<T>(out.size());
+      copy_elements(copy, out.data(), out.size(), false);
+      in = copy;
+    }
+    run_schedule(comm, make_call<verb, A, T, no_operation>(comm, out.size(), -1, where), schedule,
+                 slot_storage<T, S>(in, out.data(), each, schedule, comm.place(), comm.scratch()), no_operation{},
+                 streams<T>(out.size()));
+  });
+}
+}  // namespace detail
+
+/// Block s of rank r's `out` becomes block r of rank s's `in` (both p * m elements).
+///
+/// Throws `usage_error` if the sizes differ, are not a multiple of p, or the buffers overlap; `mismatch` if the ranks' calls
+/// differ. Cost: m(p-1) elements sent by each rank in 1 round (flat), or (m p / 2) ceil(log2 p) in ceil(log2 p) (bruck).
+template <class Algorithm = automatic, class Comm, class In, class Out>
+void alltoall(Comm& comm, const In& in, Out&& out, call_site where = call_site::current()) {
+  detail::require_same_element<In, Out>();
+  using T = detail::element_t<In>;
+  constexpr auto verb = collective::alltoall;
+  const std::span<const T> from = detail::readable(in);
+  const std::span<T> to = detail::writable(out);
+  const std::size_t each = detail::check_divisible(comm, verb, "input", from.size());
+  detail::check_elements(comm, verb, "output", to.size(), from.size());
+  detail::check_overlap(comm, verb, from, to);
+  detail::alltoall<Algorithm, T>(comm, from.data(), to, each, where);
+}
+
+/// In place: `data` (p * m elements) is input and output. Needs p * m elements of scratch.
+template <class Algorithm = automatic, class Comm, class Data>
+void alltoall(Comm& comm, Data&& data, call_site where = call_site::current()) {
+  using T = detail::element_t<Data>;
+  const std::span<T> buffer = detail::writable(data);
+  const std::size_t each = detail::check_divisible(comm, collective::alltoall, "buffer", buffer.size());
+  detail::alltoall<Algorithm, T>(comm, buffer.data(), buffer, each, where);
+}
+
+}  // namespace tutti

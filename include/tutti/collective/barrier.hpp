@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/collective/call.hpp>
+#include <tutti/collective/select.hpp>
+
+namespace tutti {
+
+/// Returns after every rank has called it. Messages without bytes; ceil(log2 p) rounds by dissemination.
+template <class Algorithm = automatic, class Comm>
+void barrier(Comm& comm, call_site where = call_site::current()) {
+  constexpr auto verb = collective::barrier;
+  detail::choose<verb, Algorithm, true>(comm, 0, [&]<class A>() {
+    const schedule_for<verb, A> schedule{};
+    const detail::buffers<std::byte> memory{.result = detail::wanted::none};
+    detail::run_schedule(comm, detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where), schedule,
+                         detail::vector_storage<std::byte>(memory, 0, schedule.blocks(comm.size()), comm.rank(),
+                                                           comm.scratch()),
+                         detail::no_operation{}, false);
+  });
+}
+
+}  // namespace tutti

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/collective/execution.hpp>
+#include <tutti/core/call.hpp>
+#include <tutti/core/error.hpp>
+#include <tutti/core/operation.hpp>
+#include <tutti/core/type_name.hpp>
+#include <tutti/schedule/algorithm.hpp>
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace tutti::detail {
+
+// ---- Buffers ----------------------------------------------------------------------------------------------------------
+template <class R>
+inline constexpr bool is_buffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R>;
+
+template <class R>
+constexpr auto element_of() {
+  static_assert(is_buffer<R>, "tutti: a buffer must be a contiguous range that knows its size: vector, array, span, ...");
+  if constexpr (is_buffer<R>) {
+    using T = std::remove_cv_t<std::remove_pointer_t<decltype(std::ranges::data(std::declval<R&>()))>>;
+    static_assert(std::is_trivially_copyable_v<T>,
+                  "tutti: elements must be trivially copyable, since their bytes travel between ranks");
+    return std::type_identity<T>{};
+  } else {
+    return std::type_identity<char>{};
+  }
+}
+/// The element type of a buffer; fails with a sentence where the range is no buffer.
+template <class R>
+using element_t = typename decltype(element_of<std::remove_reference_t<R>>())::type;
+
+/// A buffer that may be written.
+template <class R>
+constexpr auto writable(R&& range) {
+  using T = element_t<R>;
+  static_assert(!is_buffer<std::remove_reference_t<R>> ||
+                    std::is_same_v<decltype(std::ranges::data(range)), T*>,
+                "tutti: the output buffer's elements are const");
+  if constexpr (is_buffer<std::remove_reference_t<R>>) {
+    return std::span<T>(std::ranges::data(range), std::ranges::size(range));
+  } else {
+    return std::span<T>();
+  }
+}
+template <class R>
+constexpr auto readable(R&& range) {
+  using T = element_t<R>;
+  if constexpr (is_buffer<std::remove_reference_t<R>>) {
+    return std::span<const T>(std::ranges::data(range), std::ranges::size(range));
+  } else {
+    return std::span<const T>();
+  }
+}
+
+template <class In, class Out>
+constexpr void require_same_element() {
+  static_assert(std::is_same_v<element_t<In>, element_t<Out>>, "tutti: input and output have different element types");
+}
+
+template <class Op, class T>
+constexpr void require_operation() {
+  if constexpr (std::is_same_v<Op, average>) {
+    static_assert(!std::is_void_v<average_accumulator_t<T>>,
+                  "tutti: average is defined for floating-point types and for integers that a wider type can sum");
+  } else {
+    static_assert(operation<Op, T>,
+                  "tutti: the operation must be callable with two elements and give something that converts to one");
+  }
+}
+
+template <class A, collective C>
+constexpr void require_algorithm() {
+  static_assert(implements<A, C>, "tutti: this algorithm does not implement this collective");
+}
+
+template <class S, class Op, class T>
+constexpr void require_order() {
+  static_assert(is_commutative_v<Op, T> || S::rank_ordered,
+                "tutti: the operation is not known to commute and this algorithm does not keep rank order: choose one that "
+                "does (naive, flat, recursive_doubling, halving_doubling, single_master), or say tutti::commutative(op)");
+}
+
+// ---- Checks that one rank can make --------------------------------------------------------------------------------------
+template <class Comm>
+[[noreturn, gnu::cold, gnu::noinline]] void refuse(const Comm& comm, collective c, const std::string& what) {
+  throw usage_error(std::string(name_of(c)) + " on rank " + std::to_string(comm.rank()) + " of " +
+                    std::to_string(comm.size()) + ": " + what);
+}
+
+template <class Comm>
+void check_root(const Comm& comm, collective c, int root) {
+  if (root < 0 || root >= comm.size()) [[unlikely]]
+    refuse(comm, c, "root " + std::to_string(root) + " is not in [0, " + std::to_string(comm.size()) + ")");
+}
+
+template <class Comm>
+void check_elements(const Comm& comm, collective c, const char* buffer, std::size_t has, std::size_t needs) {
+  if (has != needs) [[unlikely]]
+    refuse(comm, c,
+           std::string("the ") + buffer + " holds " + std::to_string(has) + " elements, needs " + std::to_string(needs));
+}
+
+template <class Comm>
+std::size_t check_divisible(const Comm& comm, collective c, const char* buffer, std::size_t elements) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  if (elements % ranks != 0) [[unlikely]]
+    refuse(comm, c,
+           std::string("the ") + buffer + " holds " + std::to_string(elements) + " elements, not a multiple of " +
+               std::to_string(ranks) + " ranks");
+  return elements / ranks;
+}
+
+/// Input and output may be the same memory or none of the same.
+template <class Comm, class T>
+void check_overlap(const Comm& comm, collective c, std::span<const T> in, std::span<T> out) {
+  if (in.empty() || out.empty()) return;
+  const std::less<const T*> before;
+  const T* const o = out.data();
+  if (before(in.data(), o + out.size()) && before(o, in.data() + in.size())) [[unlikely]]
+    refuse(comm, c, "input and output overlap; use the form with one buffer to work in place");
+}
+
+template <class A, class Comm>
+void check_supported(const Comm& comm, collective c) {
+  if (!supports<A>(comm.size())) [[unlikely]]
+    refuse(comm, c, "algorithm " + std::string(name_of<A>()) + " does not support this number of ranks");
+}
+
+// ---- The call -----------------------------------------------------------------------------------------------------------
+template <collective C, class A, class T, class Op>
+inline constexpr call_signature signature{name_of(C), name_of<A>(), type_name<T>(),
+                                          std::is_same_v<Op, no_operation> ? std::string_view{} : type_name<Op>(),
+                                          sizeof(T)};
+
+template <collective C, class A, class T, class Op, class Comm>
+call make_call(Comm& comm, std::size_t count, int root, call_site where) {
+  return {&signature<C, A, T, Op>, comm.next_call(), count, root, where};
+}
+
+/// Runs until finished; whatever is pending besides goes on meanwhile.
+template <class Comm, class Lane, class Execution>
+void finish(Comm& comm, Lane& lane, Execution& execution) {
+  if (execution.advance(lane)) [[likely]]
+    return;
+  do {
+    lane.idle();
+    if (comm.pending().next() != nullptr) comm.progress();
+  } while (!execution.advance(lane));
+  lane.awake();
+}
+
+/// A blocking collective: opens the lane, runs the schedule, and lets nobody touch the caller's memory after it is left,
+/// by return or by exception.
+template <class Comm, class S, class Storage, class Op>
+void run_schedule(Comm& comm, const call& c, const S& schedule, Storage storage, Op op, bool streaming) {
+  auto& lane = comm.lane();
+  try {
+    lane.open(c);
+    execution<S, Storage, Op> execution(schedule, comm.place(), std::move(storage), std::move(op), comm.scratch(),
+                                        Comm::transport_type::pack_bytes, streaming);
+    finish(comm, lane, execution);
+  } catch (const std::exception& e) {
+    lane.abandon(e.what());
+    throw;
+  } catch (...) {
+    lane.abandon("an exception that is no std::exception");
+    throw;
+  }
+}
+
+template <class T>
+bool streams(std::size_t count) {
+  return count >= streaming_bytes / sizeof(T);
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// This room answers: how does a schedule move a caller's bytes over a transport?
+
+#include <tutti/collective/storage.hpp>
+#include <tutti/core/arena.hpp>
+#include <tutti/core/step.hpp>
+#include <tutti/core/transport.hpp>
+#include <tutti/schedule/schedule.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace tutti::detail {
+
+/// Stands for the operation where a collective folds nothing.
+struct no_operation {};
+
+/// A list that lies in the object up to N entries and in the arena beyond.
+template <class E, std::size_t N>
+class short_list {
+ public:
+  void clear() { size_ = 0; }
+  std::size_t size() const { return size_; }
+  E& operator[](std::size_t i) { return more_ == nullptr ? own_[i] : more_[i]; }
+  void push_back(const E& entry, arena& scratch) {
+    if (size_ == capacity_) [[unlikely]] {
+      E* const larger = scratch.take_for<E>(2 * capacity_);
+      for (std::size_t i = 0; i < size_; ++i) larger[i] = (*this)[i];
+      more_ = larger;
+      capacity_ *= 2;
+    }
+    (*this)[size_++] = entry;
+  }
+
+ private:
+  std::array<E, N> own_;
+  E* more_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = N;
+};
+
+/// A collective under way on one rank: the schedule, where its blocks lie, and how far it has come. Blocking and
+/// nonblocking collectives are both this; the state is the round and what of that round has arrived.
+///
+/// A step's blocks travel as one message if they are one run of memory or small; else each run of neighbouring blocks, and
+/// each block of a strided set, is a message of its own. Both ends decide from the same numbers.
+template <schedule S, class Storage, class Op>
+class execution {
+ public:
+  using value_type = typename Storage::value_type;
+
+  execution(S schedule, place at, Storage storage, Op op, arena& scratch, std::size_t pack_bytes, bool streaming)
+      : schedule_(std::move(schedule)),
+        storage_(std::move(storage)),
+        op_(std::move(op)),
+        scratch_(&scratch),
+        at_(at),
+        rounds_(schedule_.rounds(at)),
+        pack_bytes_(pack_bytes),
+        streaming_(streaming) {}
+
+  /// Does what can be done now; true when the collective has finished on this rank.
+  template <lane L>
+  bool advance(L& lane) {
+    while (round_ < rounds_) {
+      if (!open_) start_round(lane);
+      if (!receive(lane)) return false;
+      if (must_settle_) {
+        if (!lane.settled()) return false;
+        must_settle_ = false;
+      }
+      open_ = false;
+      ++round_;
+    }
+    if (!lane.settled()) return false;
+    storage_.finish(streaming_);
+    return true;
+  }
+
+ private:
+  using T = value_type;
+  enum class kind : unsigned char { overwrite, left, right };
+  struct arrival {
+    int peer;
+    block_set what;
+    kind how;
+  };
+
+  template <class L>
+  void start_round(L& lane) {
+    arrivals_.clear();
+    lane.begin_round();
+    copied_from_ = nullptr;
+    copies_used_ = 0;
+    schedule_.round(at_, round_, [&](auto step) {
+      if constexpr (is_send<decltype(step)>) {
+        post(lane, step);
+      } else if constexpr (is_recv<decltype(step)>) {
+        arrivals_.push_back({step.peer, step.what, kind::overwrite}, *scratch_);
+      } else {
+        arrivals_.push_back({step.peer, step.what, step.operand == side::left ? kind::left : kind::right}, *scratch_);
+      }
+    });
+    open_ = true;
+    group_ = 0;
+    group_end_ = 0;
+  }
+
+  // ---- messages -----------------------------------------------------------------------------------------------------
+  int messages(const block_set& set) const {
+    if (set.count == 1 || storage_.elements(set) * sizeof(T) <= pack_bytes_) return 1;
+    if (set.stride != 1) return set.count;
+    return set.at(0, storage_.blocks()) + set.count > storage_.blocks() ? 2 : 1;
+  }
+  block_set message(const block_set& set, int m, int of) const {
+    if (of == 1) return set;
+    if (set.stride != 1) return one_block(set.at(m, storage_.blocks()));
+    const int first = set.at(0, storage_.blocks());
+    const int before_wrap = storage_.blocks() - first;
+    return m == 0 ? block_set{first, 1, before_wrap} : block_set{0, 1, set.count - before_wrap};
+  }
+
+  template <class L>
+  void post(L& lane, const send& step) {
+    const int count = messages(step.what);
+    for (int m = 0; m < count; ++m) {
+      const block_set set = message(step.what, m, count);
+      const int blocks = storage_.blocks();
+      const int first = set.at(0, blocks);
+      const T* data = storage_.source(first);
+      bool writable = storage_.writable(first);
+      bool contiguous = true;
+      std::size_t n = storage_.size(first);
+      for (int i = 1; i < set.count; ++i) {
+        const int block = set.at(i, blocks);
+        contiguous &= storage_.source(block) == data + n;
+        writable |= storage_.writable(block);
+        n += storage_.size(block);
+      }
+      const std::size_t bytes = n * sizeof(T);
+      const bool buffered = lane.buffers(bytes);
+      if (!contiguous) {
+        data = gather(set, n);
+        writable = true;
+      } else if (S::overlapping && writable && !buffered) {
+        // This round overwrites what it sends: send a copy, the same one to all peers.
+        if (copied_from_ != data || copied_ != n) {
+          T* const copy = take_copy(n);
+          copy_elements(copy, data, n, false);
+          copied_from_ = data;
+          copied_ = n;
+          copy_ = copy;
+        }
+        data = copy_;
+      }
+      must_settle_ |= writable && !buffered;
+      lane.send(step.peer, reinterpret_cast<const std::byte*>(data), bytes);
+    }
+  }
+
+  const T* gather(const block_set& set, std::size_t n) {
+    T* const packed = take_copy(n);
+    T* to = packed;
+    for (int i = 0; i < set.count; ++i) {
+      const int block = set.at(i, storage_.blocks());
+      copy_elements(to, storage_.source(block), storage_.size(block), false);
+      to += storage_.size(block);
+    }
+    return packed;
+  }
+
+  /// Room for a copy that lasts until the round has settled; the next round uses the same room again.
+  T* take_copy(std::size_t n) {
+    if (copies_capacity_ - copies_used_ < n) {
+      copies_capacity_ = n > storage_.elements(all_blocks(storage_.blocks())) ? n : storage_.elements(all_blocks(storage_.blocks()));
+      copies_ = scratch_->take_for<T>(copies_capacity_);
+      copies_used_ = 0;
+    }
+    T* const copy = copies_ + copies_used_;
+    copies_used_ += n;
+    return copy;
+  }
+
+  // ---- arrivals -----------------------------------------------------------------------------------------------------
+  /// Arrivals that fold into the same blocks are one group and one pass over memory; groups are done in listed order.
+  template <class L>
+  bool receive(L& lane) {
+    while (group_ < arrivals_.size()) {
+      if (group_end_ == group_) {
+        const arrival& first = arrivals_[group_];
+        group_end_ = group_ + 1;
+        if (first.how != kind::overwrite)
+          while (group_end_ < arrivals_.size() && arrivals_[group_end_].how != kind::overwrite &&
+                 arrivals_[group_end_].what == first.what)
+            ++group_end_;
+        message_ = 0;
+        messages_ = messages(first.what);
+        views_.clear();
+      }
+      for (; message_ < messages_; ++message_) {
+        const block_set set = message(arrivals_[group_].what, message_, messages_);
+        const std::size_t n = storage_.elements(set);
+        while (views_.size() < group_end_ - group_) {
+          const std::byte* const view = arrived(lane, arrivals_[group_ + views_.size()], set, n);
+          if (view == nullptr) return false;
+          views_.push_back(view, *scratch_);
+        }
+        take_in(lane, set, n);
+        views_.clear();
+      }
+      group_ = group_end_;
+    }
+    return true;
+  }
+
+  /// Where the message lies when it has arrived, else null.
+  template <class L>
+  const std::byte* arrived(L& lane, const arrival& a, const block_set& set, std::size_t n) {
+    const std::size_t bytes = n * sizeof(T);
+    if constexpr (viewing_lane<L>) {
+      return lane.view(a.peer, bytes);
+    } else {
+      if (landing_ == nullptr) {
+        // Straight to its place where the message is one run of memory there and nothing else.
+        T* const target = storage_.target(set.at(0, storage_.blocks()));
+        landing_ = a.how == kind::overwrite && set.count == 1 ? reinterpret_cast<std::byte*>(target)
+                                                              : scratch_->take(bytes == 0 ? 1 : bytes);
+      }
+      if (!lane.try_recv(a.peer, landing_, bytes)) return nullptr;
+      return std::exchange(landing_, nullptr);
+    }
+  }
+
+  template <class L>
+  void take_in(L& lane, const block_set& set, std::size_t n) {
+    const std::size_t sources = views_.size();
+    if constexpr (viewing_lane<L>)
+      for (std::size_t i = 0; i < sources; ++i) lane.claim(arrivals_[group_ + i].peer);
+    if constexpr (alignof(T) > 32) {
+      for (std::size_t i = 0; i < sources; ++i) {
+        if (reinterpret_cast<std::uintptr_t>(views_[i]) % alignof(T) == 0) continue;
+        std::byte* const aligned = scratch_->take(n * sizeof(T));
+        std::memcpy(aligned, views_[i], n * sizeof(T));
+        views_[i] = aligned;
+      }
+    }
+    const int blocks = storage_.blocks();
+    std::size_t done = 0;
+    for (int i = 0; i < set.count;) {
+      // As many neighbours as lie in one run, here and there.
+      const int first = set.at(i, blocks);
+      T* const to = storage_.target(first);
+      const T* const own = arrivals_[group_].how == kind::overwrite ? nullptr : storage_.source(first);
+      std::size_t run = storage_.size(first);
+      for (++i; i < set.count; ++i) {
+        const int block = set.at(i, blocks);
+        if (storage_.target(block) != to + run) break;
+        if (own != nullptr && storage_.source(block) != own + run) break;
+        run += storage_.size(block);
+      }
+      if (run == 0) continue;
+      if (own == nullptr) {
+        copy_elements(to, reinterpret_cast<const T*>(views_[0]) + done, run, streaming_);
+      } else if constexpr (!std::is_same_v<Op, no_operation>) {
+        fold(to, own, done, run);
+      }
+      done += run;
+    }
+    for (int i = 0; i < set.count; ++i) storage_.mark(set.at(i, blocks));
+    if constexpr (viewing_lane<L>)
+      for (std::size_t i = 0; i < sources; ++i) lane.release(arrivals_[group_ + i].peer);
+  }
+
+  void fold(T* to, const T* own, std::size_t offset, std::size_t n) {
+    const std::size_t arriving = views_.size();
+    operands_.clear();
+    std::size_t i = 0;
+    for (; i < arriving && arrivals_[group_ + i].how == kind::left; ++i)
+      operands_.push_back(reinterpret_cast<const T*>(views_[i]) + offset, *scratch_);
+    operands_.push_back(own, *scratch_);
+    for (; i < arriving; ++i) operands_.push_back(reinterpret_cast<const T*>(views_[i]) + offset, *scratch_);
+    fold_all(to, &operands_[0], static_cast<int>(arriving + 1), n, op_, streaming_);
+  }
+
+  S schedule_;
+  Storage storage_;
+  [[no_unique_address]] Op op_;
+  arena* scratch_;
+  place at_;
+  int rounds_;
+  int round_ = 0;
+  bool open_ = false;         // the round's sends are posted and its arrivals listed
+  bool must_settle_ = false;  // memory that a later round writes is being read by others
+  std::size_t pack_bytes_;
+  bool streaming_;
+  // The open round.
+  short_list<arrival, 16> arrivals_;
+  std::size_t group_ = 0;
+  std::size_t group_end_ = 0;
+  int message_ = 0;
+  int messages_ = 0;
+  short_list<const std::byte*, 16> views_;
+  short_list<const T*, 17> operands_;
+  std::byte* landing_ = nullptr;
+  const T* copied_from_ = nullptr;
+  std::size_t copied_ = 0;
+  const T* copy_ = nullptr;
+  T* copies_ = nullptr;
+  std::size_t copies_capacity_ = 0;
+  std::size_t copies_used_ = 0;
+};
+
+}  // namespace tutti::detail

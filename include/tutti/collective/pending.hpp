@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/progress.hpp>
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace tutti {
+
+namespace detail {
+
+/// A nonblocking collective on its lane.
+template <class Comm>
+struct pending_operation : in_progress {
+  pending_operation(advance_function f, Comm& c, typename Comm::pending_lane& l) : in_progress(f), comm(&c), on(&l) {
+    on->user = this;
+    join(c.pending());
+  }
+
+  Comm* comm;
+  typename Comm::pending_lane* on;
+  bool finished = false;
+  std::exception_ptr failed;
+
+  void close() {
+    finished = true;
+    on->lane.awake();
+    on->user = nullptr;
+    leave();
+  }
+};
+
+}  // namespace detail
+
+/// A nonblocking collective that has begun. It goes on while this rank calls `test` or `wait` on it, or waits in any other
+/// collective of the same communicator. Movable. The buffers must stay until it has finished.
+///
+/// Destroying one that has not finished is an error that fails the communicator (it neither blocks nor throws): the other
+/// ranks throw `peer_failed`.
+template <class Comm>
+class pending {
+  using operation = detail::pending_operation<Comm>;
+  using destroy_function = void (*)(operation*);
+
+ public:
+  pending(operation* o, destroy_function destroy) : operation_(o, destroy) {}
+  pending(pending&&) noexcept = default;
+  pending& operator=(pending&& other) noexcept {
+    drop();
+    operation_ = std::move(other.operation_);
+    return *this;
+  }
+  ~pending() { drop(); }
+
+  /// Does what can be done without waiting; true if the collective has finished on this rank. Throws what the blocking
+  /// form throws.
+  bool test() {
+    if (!operation_) return true;
+    operation& o = *operation_;
+    if (!o.advance(o)) guarded([&] { o.on->lane.glance(); });
+    if (!o.finished) return false;
+    conclude();
+    return true;
+  }
+
+  /// Waits until the collective has finished on this rank. Throws what the blocking form throws.
+  void wait() {
+    if (!operation_) return;
+    operation& o = *operation_;
+    while (!o.advance(o)) {
+      guarded([&] { o.on->lane.idle(); });
+      o.comm->progress();
+    }
+    conclude();
+  }
+
+ private:
+  template <class F>
+  void guarded(F&& f) {
+    try {
+      f();
+    } catch (const std::exception& e) {
+      if (!operation_->finished) {
+        operation_->on->lane.abandon(e.what());
+        operation_->close();
+      }
+      operation_->failed = std::current_exception();
+    }
+  }
+  void conclude() {
+    const std::exception_ptr failed = operation_->failed;
+    operation_.reset();
+    if (failed) std::rethrow_exception(failed);
+  }
+  void drop() noexcept {
+    if (operation_ && !operation_->finished) {
+      operation_->on->lane.abandon("the pending collective was destroyed before it had finished");
+      operation_->close();
+    }
+    operation_.reset();
+  }
+
+  std::unique_ptr<operation, destroy_function> operation_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/arena.hpp>
+#include <tutti/core/block_set.hpp>
+#include <tutti/core/fold.hpp>
+#include <tutti/core/layout.hpp>
+#include <tutti/core/place.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace tutti::detail {
+
+/// Which blocks hold something newer than the caller's input. Up to 64 blocks need no memory.
+class block_marks {
+ public:
+  block_marks(int blocks, arena& scratch) {
+    if (blocks > 64) {
+      const std::size_t words = (static_cast<std::size_t>(blocks) + 63) / 64;
+      more_ = scratch.take_for<std::uint64_t>(words);
+      for (std::size_t i = 0; i < words; ++i) more_[i] = 0;
+    }
+  }
+  bool operator[](int block) const {
+    const auto b = static_cast<unsigned>(block);
+    return ((more_ == nullptr ? word_ : more_[b / 64]) >> (b % 64) & 1) != 0;
+  }
+  void set(int block) {
+    const auto b = static_cast<unsigned>(block);
+    (more_ == nullptr ? word_ : more_[b / 64]) |= std::uint64_t{1} << (b % 64);
+  }
+
+ private:
+  std::uint64_t word_ = 0;
+  std::uint64_t* more_ = nullptr;
+};
+
+/// Which blocks the caller gets.
+enum class wanted : unsigned char { none, own, all };
+
+/// Where a collective's blocks come from and go to on one rank. Null where a part does not exist.
+template <class T>
+struct buffers {
+  const T* in = nullptr;      ///< the whole vector
+  const T* own_in = nullptr;  ///< this rank's block alone, instead of the one in `in`
+  T* out = nullptr;           ///< the whole vector; scratch is used where it is null
+  T* own_out = nullptr;       ///< this rank's block alone, instead of the one in `out`
+  wanted result = wanted::all;
+};
+
+/// Blocks of a vector, each read from the caller's input until it is first written, then from where it was written.
+template <class T>
+class vector_storage {
+ public:
+  using value_type = T;
+
+  vector_storage(const buffers<T>& memory, std::size_t count, int blocks, int own, arena& scratch)
+      : memory_(memory),
+        layout_(count, blocks),
+        own_(own),
+        in_place_(memory.in == memory.out && memory.own_in == nullptr && memory.own_out == nullptr),
+        scratch_(&scratch),
+        marks_(in_place_ ? 1 : blocks, scratch) {}
+
+  int blocks() const { return layout_.blocks(); }
+  std::size_t size(int block) const { return layout_.size(block); }
+  std::size_t elements(const block_set& set) const {
+    const std::size_t each = layout_.count() / static_cast<std::size_t>(layout_.blocks());
+    if (set.count == layout_.blocks()) return layout_.count();
+    if (each * static_cast<std::size_t>(layout_.blocks()) == layout_.count())
+      return each * static_cast<std::size_t>(set.count);
+    std::size_t sum = 0;
+    for (int i = 0; i < set.count; ++i) sum += layout_.size(set.at(i, layout_.blocks()));
+    return sum;
+  }
+
+  /// Whether the block's current value lies in memory that this collective writes.
+  bool writable(int block) const { return in_place_ || marks_[block]; }
+  const T* source(int block) {
+    if (in_place_ || marks_[block]) return target(block);
+    if (block == own_ && memory_.own_in != nullptr) return memory_.own_in;
+    return memory_.in + layout_.offset(block);
+  }
+  T* target(int block) {
+    if (block == own_ && memory_.own_out != nullptr) return memory_.own_out;
+    if (memory_.out == nullptr) memory_.out = scratch_->take_for<T>(layout_.count());
+    return memory_.out + layout_.offset(block);
+  }
+  void mark(int block) {
+    if (!in_place_) marks_.set(block);
+  }
+
+  /// Gives the caller the wanted blocks that no step has written.
+  void finish(bool streaming) {
+    if (memory_.result == wanted::none || in_place_) return;
+    if (memory_.result == wanted::own) {
+      finish(own_, streaming);
+    } else {
+      for (int block = 0; block < layout_.blocks(); ++block) finish(block, streaming);
+    }
+  }
+
+ private:
+  void finish(int block, bool streaming) {
+    if (!marks_[block] && layout_.size(block) != 0)
+      copy_elements(target(block), source(block), layout_.size(block), streaming);
+  }
+
+  buffers<T> memory_;
+  layout layout_;
+  int own_;
+  bool in_place_;
+  arena* scratch_;
+  block_marks marks_;
+};
+
+/// The slots of an alltoall: slot h begins as the block for one rank and ends as the block from another, and lies from its
+/// first arrival on where it ends. Input and output do not overlap.
+template <class T, class S>
+class slot_storage {
+ public:
+  using value_type = T;
+
+  slot_storage(const T* in, T* out, std::size_t each, S schedule, place at, arena& scratch)
+      : in_(in),
+        out_(out),
+        each_(each),
+        at_(at),
+        schedule_(std::move(schedule)),
+        marks_(schedule_.blocks(at.size), scratch) {}
+
+  int blocks() const { return schedule_.blocks(at_.size); }
+  std::size_t size(int) const { return each_; }
+  std::size_t elements(const block_set& set) const { return each_ * static_cast<std::size_t>(set.count); }
+  bool writable(int slot) const { return marks_[slot]; }
+  const T* source(int slot) {
+    if (marks_[slot]) return target(slot);
+    return in_ + each_ * static_cast<std::size_t>(schedule_.destination(at_, slot));
+  }
+  T* target(int slot) { return out_ + each_ * static_cast<std::size_t>(schedule_.source(at_, slot)); }
+  void mark(int slot) { marks_.set(slot); }
+  void finish(bool streaming) {
+    for (int slot = 0; slot < blocks(); ++slot)
+      if (!marks_[slot]) copy_elements(target(slot), source(slot), each_, streaming);
+  }
+
+ private:
+  const T* in_;
+  T* out_;
+  std::size_t each_;
+  place at_;
+  S schedule_;
+  block_marks marks_;
+};
+
+}  // namespace tutti::detail

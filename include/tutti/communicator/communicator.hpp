@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// This room answers: who takes part, and what does a rank keep between its calls?
+
+#include <tutti/core/arena.hpp>
+#include <tutti/core/error.hpp>
+#include <tutti/core/place.hpp>
+#include <tutti/core/progress.hpp>
+#include <tutti/core/transport.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+/// One rank's handle on a group of ranks. Collectives are free functions over it: `tutti::allreduce(comm, ...)`. All ranks
+/// call the same collectives in the same order. One thread at a time uses it. Not copyable; stays where it was made.
+template <transport Transport>
+class communicator {
+ public:
+  using transport_type = Transport;
+  using lane_type = typename Transport::lane_type;
+
+  explicit communicator(Transport transport) : transport_(std::move(transport)), blocking_lane_(transport_.make_lane(0)) {}
+  communicator(const communicator&) = delete;
+  communicator& operator=(const communicator&) = delete;
+
+  /// This rank, in `[0, size())`.
+  int rank() const { return transport_.rank(); }
+  /// Number of ranks.
+  int size() const { return transport_.size(); }
+  /// Both.
+  tutti::place place() const { return {rank(), size()}; }
+
+  /// How long this rank may wait within one collective before every rank throws `timed_out`. Zero, the default: for ever.
+  template <class Rep, class Period>
+  void timeout(std::chrono::duration<Rep, Period> limit) {
+    transport_.timeout(std::chrono::duration_cast<std::chrono::nanoseconds>(limit));
+  }
+
+  // ---- For writers of collectives -------------------------------------------------------------------------------------
+
+  /// The most nonblocking collectives that may be pending on one rank; one more waits for the oldest.
+  static constexpr int max_pending = 64;
+
+  Transport& transport() { return transport_; }
+  const Transport& transport() const { return transport_; }
+  /// The lane of blocking collectives.
+  lane_type& lane() { return blocking_lane_; }
+  /// Scratch memory of the blocking collective under way.
+  arena& scratch() { return scratch_; }
+  /// The number of the next call, from 1; every rank counts alike.
+  std::uint64_t next_call() { return ++calls_; }
+
+  /// One lane for nonblocking collectives, and which collective is on it.
+  struct pending_lane {
+    explicit pending_lane(lane_type l) : lane(std::move(l)) {}
+    lane_type lane;
+    in_progress* user = nullptr;
+  };
+  /// The lane of the next nonblocking collective, the same on every rank. It may still be in use: the caller finishes
+  /// that collective first.
+  pending_lane& next_pending_lane() {
+    const auto index = static_cast<std::size_t>(started_++ % max_pending);
+    while (pending_lanes_.size() <= index)
+      pending_lanes_.push_back(
+          std::make_unique<pending_lane>(transport_.make_lane(1 + static_cast<int>(pending_lanes_.size()))));
+    return *pending_lanes_[index];
+  }
+  /// The list of collectives in progress.
+  in_progress& pending() { return pending_; }
+  /// Advances what is pending.
+  void progress() {
+    for (in_progress* p = pending_.next(); p != nullptr;) {
+      in_progress* const next = p->next();
+      p->advance(*p);
+      p = next;
+    }
+  }
+
+  /// What one algorithm costs on this communicator: `fixed + each * bytes` seconds.
+  struct affine_cost {
+    double fixed;
+    double each;
+  };
+  static constexpr std::size_t max_candidates = 8;
+  /// The costs of one choice's candidates, counted once.
+  struct cost_table {
+    bool counted = false;
+    std::array<affine_cost, max_candidates> candidates{};
+  };
+  /// The table of the choice with that number (a collective's, ordered or not).
+  cost_table& costs(std::size_t choice) { return costs_[choice]; }
+
+ private:
+  Transport transport_;
+  lane_type blocking_lane_;
+  arena scratch_;
+  std::uint64_t calls_ = 0;
+  std::uint64_t started_ = 0;
+  std::vector<std::unique_ptr<pending_lane>> pending_lanes_;
+  in_progress pending_{nullptr};
+  std::array<cost_table, 32> costs_{};
+};
+
+}  // namespace tutti

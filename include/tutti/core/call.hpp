@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/call_site.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+/// What is known about a call at compile time. One static object for each combination of collective, algorithm, element
+/// type and operation.
+struct call_signature {
+  std::string_view collective;
+  std::string_view algorithm;
+  std::string_view type;
+  std::string_view operation;
+  std::size_t element_size;
+  std::uint64_t hash;
+
+  constexpr call_signature(std::string_view c, std::string_view a, std::string_view t, std::string_view o, std::size_t s)
+      : collective(c), algorithm(a), type(t), operation(o), element_size(s), hash(0) {
+    std::uint64_t h = 14695981039346656037ULL;  // FNV-1a
+    for (const auto text : {collective, algorithm, type, operation}) {
+      for (const char character : text) h = (h ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
+      h = (h ^ 0x1f) * 1099511628211ULL;
+    }
+    hash = (h ^ element_size) * 1099511628211ULL;
+  }
+};
+
+/// One call of a collective on one rank. `sequence` counts the calls on the communicator from 1; `root` is -1 where the
+/// collective has none.
+struct call {
+  const call_signature* signature = nullptr;
+  std::uint64_t sequence = 0;
+  std::size_t count = 0;
+  int root = -1;
+  call_site where = {};
+
+  /// A number that is the same on every rank exactly if the calls fit together (up to 64-bit hash collisions). It rides in
+  /// every message.
+  constexpr std::uint64_t fingerprint() const {
+    std::uint64_t h = signature->hash ^ (sequence * 0x9E3779B97F4A7C15ULL);
+    h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;
+    h ^= count + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(root + 2);
+    h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;
+    return h ^ (h >> 32);
+  }
+
+  /// The call in words: "allreduce of 100 x float with std::plus<void> by ring (call 7 at main.cpp:12)".
+  std::string describe() const {
+    if (signature == nullptr) return "no call";
+    std::string text(signature->collective);
+    if (!signature->type.empty()) {
+      text += " of " + std::to_string(count) + " x ";
+      text += signature->type;
+      text += " (" + std::to_string(signature->element_size) + " bytes each)";
+    }
+    if (!signature->operation.empty()) {
+      text += " with ";
+      text += signature->operation;
+    }
+    if (root >= 0) text += " root " + std::to_string(root);
+    text += " by ";
+    text += signature->algorithm;
+    text += ", call " + std::to_string(sequence) + " at ";
+    text += where.file;
+    text += ':' + std::to_string(where.line);
+    return text;
+  }
+};
+
+}  // namespace tutti

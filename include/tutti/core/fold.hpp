@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace tutti {
+
+/// Vectors of at least this many bytes are written past the caches: they would only push out what is read next.
+inline constexpr std::size_t streaming_bytes = std::size_t{4} << 20;
+
+namespace detail {
+
+// Each loop is a function of its own over restrict pointers with a constant inner trip count: that is what lets g++ vectorise
+// it at -O2 as well as at -O3.
+inline constexpr std::size_t unroll = 64;
+
+template <class T, class Op>
+[[gnu::noinline]] void fold_2(T* __restrict out, const T* __restrict a, const T* __restrict b, std::size_t n, Op& op) {
+  std::size_t i = 0;
+  for (; i + unroll <= n; i += unroll)
+    for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(a[j], b[j]));
+  for (; i < n; ++i) out[i] = static_cast<T>(op(a[i], b[i]));
+}
+
+template <class T, class Op>
+[[gnu::noinline]] void fold_3(T* __restrict out, const T* __restrict a, const T* __restrict b, const T* __restrict c,
+                              std::size_t n, Op& op) {
+  std::size_t i = 0;
+  for (; i + unroll <= n; i += unroll)
+    for (std::size_t j = i; j < i + unroll; ++j)
+      out[j] = static_cast<T>(op(static_cast<T>(op(a[j], b[j])), c[j]));
+  for (; i < n; ++i) out[i] = static_cast<T>(op(static_cast<T>(op(a[i], b[i])), c[i]));
+}
+
+template <class T, class Op>
+[[gnu::noinline]] void fold_onto_right(T* __restrict out, const T* __restrict b, std::size_t n, Op& op) {
+  std::size_t i = 0;
+  for (; i + unroll <= n; i += unroll)
+    for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(out[j], b[j]));
+  for (; i < n; ++i) out[i] = static_cast<T>(op(out[i], b[i]));
+}
+
+template <class T, class Op>
+[[gnu::noinline]] void fold_onto_left(T* __restrict out, const T* __restrict a, std::size_t n, Op& op) {
+  std::size_t i = 0;
+  for (; i + unroll <= n; i += unroll)
+    for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(a[j], out[j]));
+  for (; i < n; ++i) out[i] = static_cast<T>(op(a[i], out[i]));
+}
+
+template <class T, class Op>
+[[gnu::noinline]] void fold_two_onto(T* __restrict out, const T* __restrict b, const T* __restrict c, std::size_t n,
+                                     Op& op) {
+  std::size_t i = 0;
+  for (; i + unroll <= n; i += unroll)
+    for (std::size_t j = i; j < i + unroll; ++j)
+      out[j] = static_cast<T>(op(static_cast<T>(op(out[j], b[j])), c[j]));
+  for (; i < n; ++i) out[i] = static_cast<T>(op(static_cast<T>(op(out[i], b[i])), c[i]));
+}
+
+}  // namespace detail
+
+/// Copies without reading the destination into the caches; the ranges must not overlap.
+inline void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+#if defined(__SSE2__)
+  const std::size_t head = (16 - (reinterpret_cast<std::uintptr_t>(to) & 15)) & 15;
+  if (bytes < 64 + head) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  std::memcpy(to, from, head);
+  to += head;
+  from += head;
+  bytes -= head;
+  std::size_t i = 0;
+  for (; i + 64 <= bytes; i += 64) {
+    const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + 16));
+    const __m128i c = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + 32));
+    const __m128i d = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + 48));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), a);
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i + 16), b);
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i + 32), c);
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i + 48), d);
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+/// Makes streamed bytes visible before what is stored next.
+inline void stream_fence() noexcept {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+/// Copies n elements; the ranges are equal or do not overlap. With `streaming`, past the caches.
+template <class T>
+void copy_elements(T* to, const T* from, std::size_t n, bool streaming) {
+  if (n == 0 || to == from) return;
+  if (streaming) {
+    stream_copy(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from), n * sizeof(T));
+    stream_fence();
+  } else {
+    std::memcpy(static_cast<void*>(to), from, n * sizeof(T));
+  }
+}
+
+/// out = ((source[0] op source[1]) op source[2]) ..., elementwise over n elements, in one pass over memory. `out` may be one
+/// of the sources; otherwise nothing overlaps. Requires `sources >= 2`.
+template <class T, class Op>
+void fold_all(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
+  if (sources == 2 && !streaming) {
+    if (n <= 4) {
+      for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<T>(op(source[0][i], source[1][i]));
+    } else if (out == source[0]) {
+      detail::fold_onto_right(out, source[1], n, op);
+    } else if (out == source[1]) {
+      detail::fold_onto_left(out, source[0], n, op);
+    } else {
+      detail::fold_2(out, source[0], source[1], n, op);
+    }
+    return;
+  }
+  bool aliased = false;
+  for (int s = 0; s < sources; ++s) aliased |= source[s] == out;
+  // A chunk of partial results stays in the first-level cache while all sources pass over it.
+  constexpr std::size_t chunk = sizeof(T) >= 4096 ? 1 : 4096 / sizeof(T);
+  alignas(64) alignas(T) std::byte memory[chunk * sizeof(T)];
+  T* const partial = reinterpret_cast<T*>(memory);
+  for (std::size_t at = 0; at < n; at += chunk) {
+    const std::size_t m = n - at < chunk ? n - at : chunk;
+    T* const to = aliased || streaming ? partial : out + at;
+    int s;
+    if (sources == 2) {
+      detail::fold_2(to, source[0] + at, source[1] + at, m, op);
+      s = 2;
+    } else {
+      detail::fold_3(to, source[0] + at, source[1] + at, source[2] + at, m, op);
+      s = 3;
+    }
+    for (; s + 1 < sources; s += 2) detail::fold_two_onto(to, source[s] + at, source[s + 1] + at, m, op);
+    if (s < sources) detail::fold_onto_right(to, source[s] + at, m, op);
+    if (to == partial) {
+      if (streaming) {
+        stream_copy(reinterpret_cast<std::byte*>(out + at), memory, m * sizeof(T));
+      } else {
+        std::memcpy(static_cast<void*>(out + at), memory, m * sizeof(T));
+      }
+    }
+  }
+  if (streaming) stream_fence();
+}
+
+}  // namespace tutti

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <complex>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace tutti {
+
+/// What can be folded with: callable with two values of T, giving something that converts to T. It must be associative, or
+/// as near to it as floating-point addition is.
+template <class Op, class T>
+concept operation = std::copy_constructible<Op> && requires(Op& op, const T& a, const T& b) {
+  { op(a, b) } -> std::convertible_to<T>;
+};
+
+/// The smaller value. If either is a NaN the result is a NaN, whichever rank holds it; of -0 and +0, -0.
+struct minimum {
+  template <class T>
+  constexpr T operator()(const T& a, const T& b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (a != a) return a;
+      if (b != b) return b;
+      if (a == b) return __builtin_signbit(a) ? a : b;
+    }
+    return b < a ? b : a;
+  }
+};
+
+/// The larger value. If either is a NaN the result is a NaN, whichever rank holds it; of -0 and +0, +0.
+struct maximum {
+  template <class T>
+  constexpr T operator()(const T& a, const T& b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (a != a) return a;
+      if (b != b) return b;
+      if (a == b) return __builtin_signbit(a) ? b : a;
+    }
+    return a < b ? b : a;
+  }
+};
+
+/// The sum divided by the number of ranks. Floating-point: the sum in T, then one division. Integers of up to 64 bits: the
+/// exact sum in a wider type, divided, rounded toward zero; it never wraps. Other types: does not compile.
+struct average {};
+
+/// A user's promise that `op(a, b) == op(b, a)`, so that every algorithm may be used: `tutti::commutative(op)`.
+template <class Op>
+struct commutative {
+  explicit constexpr commutative(Op op) : op_(std::move(op)) {}
+  template <class T>
+    requires operation<Op, T>
+  constexpr T operator()(const T& a, const T& b) {
+    return static_cast<T>(op_(a, b));
+  }
+
+ private:
+  [[no_unique_address]] Op op_;
+};
+
+namespace detail {
+template <class T>
+inline constexpr bool is_complex = false;
+template <class T>
+inline constexpr bool is_complex<std::complex<T>> = true;
+template <class T>
+inline constexpr bool is_number = std::is_arithmetic_v<T> || is_complex<T>;
+template <class Op, class T, template <class> class... Known>
+inline constexpr bool is_one_of = ((std::is_same_v<Op, Known<void>> || std::is_same_v<Op, Known<T>>) || ...);
+}  // namespace detail
+
+/// Whether the operation commutes on T. True for the standard functors and this library's on numbers and for
+/// `commutative<Op>`; false for any other callable, unless the user specialises it.
+template <class Op, class T>
+struct is_commutative
+    : std::bool_constant<
+          std::is_same_v<Op, average> ||
+          (detail::is_number<T> && detail::is_one_of<Op, T, std::plus, std::multiplies>) ||
+          (std::is_arithmetic_v<T> &&
+           (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum> ||
+            detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor, std::logical_and, std::logical_or>))> {};
+
+template <class Op, class T>
+struct is_commutative<commutative<Op>, T> : std::true_type {};
+
+template <class Op, class T>
+inline constexpr bool is_commutative_v = is_commutative<Op, T>::value;
+
+/// The identity of the operation on T: `identity<Op, T>::value` where it is known, else `identity<Op, T>::known` is false.
+/// Users may specialise it.
+template <class Op, class T>
+struct identity {
+  static constexpr bool known = false;
+};
+
+namespace detail {
+template <class T>
+constexpr T lowest_value() {
+  return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+}
+template <class T>
+constexpr T highest_value() {
+  return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+}
+}  // namespace detail
+
+template <class Op, class T>
+  requires(std::is_arithmetic_v<T> && (detail::is_one_of<Op, T, std::plus, std::multiplies, std::bit_and, std::bit_or,
+                                                         std::bit_xor, std::logical_and, std::logical_or> ||
+                                       std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>))
+struct identity<Op, T> {
+  static constexpr bool known = true;
+  static constexpr T value = [] {
+    if constexpr (detail::is_one_of<Op, T, std::multiplies, std::logical_and>) return static_cast<T>(1);
+    if constexpr (std::is_same_v<Op, minimum>) return detail::highest_value<T>();
+    if constexpr (std::is_same_v<Op, maximum>) return detail::lowest_value<T>();
+    if constexpr (detail::is_one_of<Op, T, std::bit_and> && std::is_integral_v<T>) return static_cast<T>(~T{});
+    return T{};
+  }();
+};
+
+namespace detail {
+#if defined(__SIZEOF_INT128__)
+__extension__ using wide_signed = __int128;
+__extension__ using wide_unsigned = unsigned __int128;
+#endif
+template <class T>
+struct average_accumulator {
+  using type = void;
+};
+template <std::floating_point T>
+struct average_accumulator<T> {
+  using type = T;
+};
+template <std::integral T>
+  requires(!std::is_same_v<T, bool> && sizeof(T) <= 4)
+struct average_accumulator<T> {
+  using type = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+};
+#if defined(__SIZEOF_INT128__)
+template <std::integral T>
+  requires(sizeof(T) == 8)
+struct average_accumulator<T> {
+  using type = std::conditional_t<std::is_signed_v<T>, wide_signed, wide_unsigned>;
+};
+#endif
+}  // namespace detail
+
+/// The type in which `average` sums values of T exactly, or in T for floating point.
+template <class T>
+using average_accumulator_t = typename detail::average_accumulator<T>::type;
+
+}  // namespace tutti

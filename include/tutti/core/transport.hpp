@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What a transport must be. A transport moves bytes between ranks and knows nothing of collectives.
+
+#include <tutti/core/call.hpp>
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <string>
+
+namespace tutti {
+
+/// A lane carries one collective at a time, independent of the other lanes of its rank. Messages between two ranks on one
+/// lane arrive in the order they were sent. No call blocks.
+///
+/// - `open(call)`: a collective begins; every message until the next `open` carries its fingerprint.
+/// - `begin_round()`: the sends that follow read memory as it is now.
+/// - `send(peer, data, bytes)`: starts a send. The bytes stay unchanged until `settled()`, unless `buffers(bytes)`.
+/// - `buffers(bytes)`: whether a message of that size is copied away at once.
+/// - `try_recv(peer, data, bytes)`: asks for the next message of `peer`, which has exactly `bytes` bytes; true when it is
+///   there. Until then it is called again with the same arguments, and no other receive from that peer in between.
+/// - `settled()`: whether every send has finished.
+/// - `idle()`: called after each look in vain; gives the processor away by the transport's wait policy. Throws when the
+///   group failed or the deadline passed.
+/// - `glance()`: the same without giving the processor away, for those who have something else to do.
+/// - `awake()`: a look after `idle()` was not in vain.
+/// - `abandon(reason)`: the collective ends by an exception: the group learns of it, and when the call returns no other
+///   rank reads or writes this rank's memory any more. Never throws.
+///
+/// A receive throws `mismatch` where a message's fingerprint is not ours.
+template <class L>
+concept lane = requires(L& l, const call& c, int peer, const std::byte* out, std::byte* in, std::size_t bytes,
+                        const std::string& reason) {
+  l.open(c);
+  l.begin_round();
+  l.send(peer, out, bytes);
+  { l.buffers(bytes) } -> std::convertible_to<bool>;
+  { l.try_recv(peer, in, bytes) } -> std::convertible_to<bool>;
+  { l.settled() } -> std::convertible_to<bool>;
+  l.idle();
+  l.glance();
+  l.awake();
+  l.abandon(reason);
+};
+
+/// A lane that can show an arrived message where it lies, without copying it: shared memory shows the sender's own buffer.
+///
+/// - `view(peer, bytes)`: where the oldest message of `peer` not yet released lies, or null while it has not arrived.
+/// - `claim(peer)`: from here to `release(peer)` the message may be read; throws if the group has failed. Between the two
+///   nothing waits, so that a sender that must leave needs to wait no longer than one fold.
+/// - `release(peer)`: done with the message.
+template <class L>
+concept viewing_lane = lane<L> && requires(L& l, int peer, std::size_t bytes) {
+  { l.view(peer, bytes) } -> std::same_as<const std::byte*>;
+  l.claim(peer);
+  l.release(peer);
+};
+
+/// What a transport costs, for choosing algorithms: seconds.
+struct cost_parameters {
+  double round;    ///< latency of one dependent round
+  double message;  ///< processor time for one message sent and received
+  double byte;     ///< one byte moved
+  double fold;     ///< one byte folded
+};
+
+/// One rank's end of a transport.
+///
+/// - `rank()`, `size()`: where this rank stands.
+/// - `make_lane(index)`: a new lane; both ends use the same index.
+/// - `costs()`: the same on every rank.
+/// - `T::pack_bytes`: messages of several pieces up to this size travel as one; the same on every rank.
+/// - `timeout(limit)`: how long a rank may wait within one collective; zero means for ever.
+/// - `check()`: throws what the group failed of, if it failed.
+template <class T>
+concept transport = requires(T& t, const T& c, int index, std::chrono::nanoseconds limit) {
+  { c.rank() } -> std::same_as<int>;
+  { c.size() } -> std::same_as<int>;
+  typename T::lane_type;
+  requires lane<typename T::lane_type>;
+  { t.make_lane(index) } -> std::same_as<typename T::lane_type>;
+  { c.costs() } -> std::same_as<cost_parameters>;
+  { T::pack_bytes } -> std::convertible_to<std::size_t>;
+  t.timeout(limit);
+  t.check();
+};
+
+}  // namespace tutti

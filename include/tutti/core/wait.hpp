@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <cstdint>
+#include <thread>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#endif
+
+namespace tutti {
+
+/// Tells the processor that this is a spin loop.
+inline void cpu_pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// How long a rank polls before it gives the processor away: `spins` polls, then `yields` polls with a yield between them,
+/// then sleep until rung.
+struct wait_policy {
+  int spins;
+  int yields;
+
+  /// For `ranks` ranks on the processors this process may use: spin long when each can have its own, else hardly at all.
+  static wait_policy for_ranks(int ranks) {
+    const unsigned cores = std::thread::hardware_concurrency();
+    if (cores != 0 && static_cast<unsigned>(ranks) <= cores) return {20000, 50};
+    return {1, 4};
+  }
+};
+
+/// A fence paid for by one side alone: `asymmetric_fence::heavy()` on the rare side makes a compiler fence on the frequent
+/// side enough (Linux membarrier, private expedited). Where the kernel refuses, sleepers must wake by themselves.
+class asymmetric_fence {
+ public:
+  /// Whether the kernel does it; registers the process on first use.
+  static bool available() noexcept {
+#if defined(__linux__)
+    static const bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return registered;
+#else
+    return false;
+#endif
+  }
+  static void light() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
+  static void heavy() noexcept {
+#if defined(__linux__)
+    if (available()) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+#endif
+  }
+};
+
+/// What a rank sleeps on. Whoever gives it something to do calls `ring()` afterwards, which costs one load while the rank
+/// is awake. The sleeper calls `prepare()`, looks once more, and then either `sleep()`s or `cancel()`s.
+class doorbell {
+ public:
+  void ring() noexcept {
+    asymmetric_fence::light();
+    if (asleep_.load(std::memory_order_relaxed) != 0) wake();
+  }
+  void wake() noexcept {
+    count_.fetch_add(1, std::memory_order_release);
+#if defined(__linux__)
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&count_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+#endif
+  }
+
+  std::uint32_t prepare() noexcept {
+    asleep_.store(1, std::memory_order_seq_cst);
+    asymmetric_fence::heavy();
+    return count_.load(std::memory_order_acquire);
+  }
+  void cancel() noexcept { asleep_.store(0, std::memory_order_relaxed); }
+  /// Returns when rung since `prepare` returned `seen`, or after at most `limit`.
+  void sleep(std::uint32_t seen, std::chrono::nanoseconds limit) noexcept {
+    if (!asymmetric_fence::available() && limit > unfenced_nap) limit = unfenced_nap;
+#if defined(__linux__)
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+    timespec span{};
+    span.tv_sec = static_cast<decltype(span.tv_sec)>(seconds.count());
+    span.tv_nsec = static_cast<decltype(span.tv_nsec)>((limit - seconds).count());
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&count_), FUTEX_WAIT_PRIVATE, seen, &span, nullptr, 0);
+#else
+    if (count_.load(std::memory_order_acquire) == seen) std::this_thread::sleep_for(limit);
+#endif
+    cancel();
+  }
+
+ private:
+  // Without the asymmetric fence a ring can be missed; the sleeper then looks again by itself this soon.
+  static constexpr std::chrono::nanoseconds unfenced_nap = std::chrono::microseconds(200);
+
+  std::atomic<std::uint32_t> asleep_{0};
+  std::atomic<std::uint32_t> count_{0};
+};
+
+}  // namespace tutti

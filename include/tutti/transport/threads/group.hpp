@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/call.hpp>
+#include <tutti/core/error.hpp>
+#include <tutti/core/wait.hpp>
+#include <tutti/transport/threads/channel.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::detail {
+
+/// The last calls of one rank, for others to read when something does not fit: a seqlock for each entry, made of release
+/// stores and acquire loads alone.
+class call_log {
+ public:
+  void write(const call& c) noexcept {
+    entry& e = entries_[c.sequence % entries_.size()];
+    e.sequence.store(0, std::memory_order_relaxed);
+    e.signature.store(c.signature, std::memory_order_release);
+    e.count.store(c.count, std::memory_order_release);
+    e.root.store(c.root, std::memory_order_release);
+    e.file.store(c.where.file, std::memory_order_release);
+    e.line.store(c.where.line, std::memory_order_release);
+    e.sequence.store(c.sequence, std::memory_order_release);
+  }
+
+  /// The call with that number, if it is among the last ones.
+  std::optional<call> read(std::uint64_t sequence) const noexcept {
+    const entry& e = entries_[sequence % entries_.size()];
+    if (e.sequence.load(std::memory_order_acquire) != sequence) return std::nullopt;
+    call c;
+    c.signature = e.signature.load(std::memory_order_acquire);
+    c.count = e.count.load(std::memory_order_acquire);
+    c.root = e.root.load(std::memory_order_acquire);
+    c.where.file = e.file.load(std::memory_order_acquire);
+    c.where.line = e.line.load(std::memory_order_acquire);
+    c.sequence = sequence;
+    if (e.sequence.load(std::memory_order_relaxed) != sequence) return std::nullopt;
+    return c;
+  }
+
+  /// The call whose number ends in these 32 bits.
+  std::optional<call> read_low(std::uint32_t low) const noexcept {
+    for (const entry& e : entries_) {
+      const std::uint64_t sequence = e.sequence.load(std::memory_order_acquire);
+      if (sequence != 0 && static_cast<std::uint32_t>(sequence) == low) return read(sequence);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct alignas(64) entry {
+    std::atomic<std::uint64_t> sequence{0};
+    std::atomic<const call_signature*> signature{nullptr};
+    std::atomic<std::size_t> count{0};
+    std::atomic<int> root{-1};
+    std::atomic<const char*> file{""};
+    std::atomic<unsigned> line{0};
+  };
+  std::array<entry, 16> entries_;
+};
+
+enum class presence : int { running, left, failed };
+
+/// What the others may know of one rank.
+struct alignas(128) rank_state {
+  doorbell bell;
+  alignas(64) std::atomic<presence> status{presence::running};
+  call_log log;
+};
+
+/// What the ranks of one group of threads share.
+class threads_group {
+ public:
+  explicit threads_group(int size)
+      : size_(size), policy_(wait_policy::for_ranks(size)), states_(static_cast<std::size_t>(size)) {
+    asymmetric_fence::available();
+  }
+  threads_group(const threads_group&) = delete;
+  threads_group& operator=(const threads_group&) = delete;
+  ~threads_group() {
+    for (auto& table : lanes_)
+      for (auto& c : table->channels) delete c.load(std::memory_order_relaxed);
+  }
+
+  int size() const { return size_; }
+  const wait_policy& policy() const { return policy_; }
+  rank_state& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
+
+  /// The channel from one rank to another on a lane; made by whichever end asks first.
+  channel& connect(int lane, int from, int to) {
+    std::atomic<channel*>& place =
+        table(lane).channels[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) +
+                             static_cast<std::size_t>(to)];
+    if (channel* there = place.load(std::memory_order_acquire)) return *there;
+    auto made = std::make_unique<channel>();
+    channel* expected = nullptr;
+    if (place.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+      return *made.release();
+    return *expected;
+  }
+
+  bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+  /// Throws what the group failed of, if it failed.
+  void check() {
+    if (failed_.load(std::memory_order_acquire)) raise();
+  }
+  [[noreturn]] void raise() {
+    failure f;
+    {
+      const std::lock_guard lock(mutex_);
+      f = failure_;
+    }
+    f.raise();
+  }
+  /// The group becomes unusable; the first reason stays. Wakes everyone.
+  void fail(failure f) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failed_.load(std::memory_order_relaxed)) return;
+      failure_ = std::move(f);
+      failed_.store(true, std::memory_order_release);
+    }
+    wake_all();
+  }
+  /// A rank's function has returned.
+  void leave(int rank, presence how) {
+    state(rank).status.store(how, std::memory_order_release);
+    wake_all();
+  }
+
+  /// After every rank has left: fails the group if a message was sent that nobody received.
+  void check_received() {
+    for (auto& table : lanes_) {
+      for (int from = 0; from < size_; ++from) {
+        for (int to = 0; to < size_; ++to) {
+          channel* const c = table->channels[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) +
+                                             static_cast<std::size_t>(to)]
+                                 .load(std::memory_order_acquire);
+          if (c == nullptr) continue;
+          const std::uint64_t next = c->consumed.load(std::memory_order_acquire);
+          const channel_slot& slot = c->slot(next);
+          if (slot.turn.load(std::memory_order_acquire) != static_cast<std::uint32_t>(next + 1)) continue;
+          const auto sent = state(from).log.read_low(slot.sequence);
+          fail({errc::mismatch, from,
+                "rank " + std::to_string(to) + " never received what rank " + std::to_string(from) + " sent in " +
+                    (sent ? sent->describe() : "call " + std::to_string(slot.sequence))});
+          return;
+        }
+      }
+    }
+  }
+
+ private:
+  struct lane_table {
+    explicit lane_table(std::size_t pairs) : channels(pairs) {}
+    std::vector<std::atomic<channel*>> channels;
+  };
+
+  lane_table& table(int lane) {
+    const std::lock_guard lock(mutex_);
+    while (lanes_.size() <= static_cast<std::size_t>(lane))
+      lanes_.push_back(
+          std::make_unique<lane_table>(static_cast<std::size_t>(size_) * static_cast<std::size_t>(size_)));
+    return *lanes_[static_cast<std::size_t>(lane)];
+  }
+  void wake_all() {
+    for (rank_state& s : states_) s.bell.wake();
+  }
+
+  int size_;
+  wait_policy policy_;
+  std::vector<rank_state> states_;
+  alignas(64) std::atomic<bool> failed_{false};
+  alignas(64) std::mutex mutex_;
+  failure failure_;
+  std::vector<std::unique_ptr<lane_table>> lanes_;
+};
+
+}  // namespace tutti::detail

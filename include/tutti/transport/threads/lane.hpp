@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/transport.hpp>
+#include <tutti/transport/threads/group.hpp>
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <sched.h>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::detail {
+
+/// Copies of messages that are too large for a slot and too small to be worth waiting for: the sender goes on at once, and a
+/// copy is written over only after all its receivers have consumed it.
+class staging {
+ public:
+  static constexpr std::size_t chunk_bytes = 4096;
+
+  struct chunk {
+    struct reference {
+      int peer;
+      std::uint64_t message;
+    };
+    std::unique_ptr<std::byte[]> memory;
+    std::vector<reference> readers;
+    std::byte* aligned;
+  };
+
+  /// A chunk that `consumed(peer, message)` confirms for every reader; a new one if the oldest is still being read.
+  template <class Consumed>
+  chunk& take(Consumed&& consumed) {
+    if (chunks_.size() < initial_chunks) {
+      add(chunks_.size());
+      next_ = chunks_.size() - 1;
+    } else {
+      next_ = next_ + 1 == chunks_.size() ? 0 : next_ + 1;
+      auto& readers = chunks_[next_]->readers;
+      while (!readers.empty() && consumed(readers.back().peer, readers.back().message)) readers.pop_back();
+      if (!readers.empty()) add(next_);
+    }
+    return *chunks_[next_];
+  }
+
+ private:
+  static constexpr std::size_t initial_chunks = 8;
+
+  void add(std::size_t at) {
+    auto made = std::make_unique<chunk>();
+    made->memory = std::make_unique<std::byte[]>(chunk_bytes + 64);
+    const auto address = reinterpret_cast<std::uintptr_t>(made->memory.get());
+    made->aligned = made->memory.get() + (64 - address % 64) % 64;
+    chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(at), std::move(made));
+  }
+
+  std::vector<std::unique_ptr<chunk>> chunks_;
+  std::size_t next_ = 0;
+};
+
+/// A lane between threads. Messages up to 32 bytes lie in the channel's slot, up to 4 KiB in a copy of the sender, and larger
+/// ones are read by the receiver where the sender has them.
+class threads_lane {
+ public:
+  threads_lane(threads_group& group, int rank, int index, const std::chrono::nanoseconds& limit)
+      : group_(&group),
+        rank_(rank),
+        index_(index),
+        limit_(&limit),
+        policy_(group.policy()),
+        out_(static_cast<std::size_t>(group.size())),
+        in_(static_cast<std::size_t>(group.size())) {
+    direct_.reserve(static_cast<std::size_t>(group.size()));
+  }
+
+  void open(const call& c) {
+    group_->check();
+    call_ = c;
+    fingerprint_ = c.fingerprint();
+    round_ = -1;
+    group_->state(rank_).log.write(c);
+  }
+
+  void begin_round() {
+    ++round_;
+    staged_from_ = nullptr;
+  }
+
+  static constexpr bool buffers(std::size_t bytes) { return bytes <= staging::chunk_bytes; }
+
+  void send(int peer, const std::byte* data, std::size_t bytes) {
+    outgoing& o = out_[static_cast<std::size_t>(peer)];
+    if (o.to == nullptr) [[unlikely]] o.to = &group_->connect(index_, rank_, peer);
+    if (o.queued != 0 || full(o)) [[unlikely]] {
+      queue(peer, o, data, bytes);
+      return;
+    }
+    post(peer, o, data, bytes);
+  }
+
+  const std::byte* view(int peer, std::size_t bytes) {
+    incoming& i = in_[static_cast<std::size_t>(peer)];
+    if (i.from == nullptr) [[unlikely]] i.from = &group_->connect(index_, peer, rank_);
+    const channel_slot& s = i.from->slot(i.next);
+    if (s.turn.load(std::memory_order_acquire) != static_cast<std::uint32_t>(i.next + 1)) {
+      awaited_ = peer;
+      if (!queue_.empty()) [[unlikely]] flush();
+      return nullptr;
+    }
+    if (s.fingerprint != fingerprint_ || s.size != bytes) [[unlikely]] refuse(peer, s, bytes);
+    return s.address == nullptr ? s.payload.data() : s.address;
+  }
+
+  void claim(int peer) {
+    incoming& i = in_[static_cast<std::size_t>(peer)];
+    if (i.from->slot(i.next).size <= staging::chunk_bytes) return;
+    // The sender's own memory is read only between here and `release`. A failing sender sets the failure, then makes every
+    // thread pass a fence, then waits for claims: either it sees this claim or this rank sees the failure.
+    i.from->claimed.store(i.next + 1, std::memory_order_relaxed);
+    if (asymmetric_fence::available()) {
+      asymmetric_fence::light();
+    } else {
+      i.from->claimed.exchange(i.next + 1, std::memory_order_seq_cst);
+    }
+    if (group_->failed()) [[unlikely]] {
+      i.from->claimed.store(i.next, std::memory_order_release);
+      group_->check();
+    }
+  }
+
+  void release(int peer) {
+    incoming& i = in_[static_cast<std::size_t>(peer)];
+    i.from->consumed.store(++i.next, std::memory_order_release);
+    group_->state(peer).bell.ring();
+  }
+
+  bool try_recv(int peer, std::byte* data, std::size_t bytes) {
+    const std::byte* const from = view(peer, bytes);
+    if (from == nullptr) return false;
+    claim(peer);
+    if (bytes != 0) std::memcpy(data, from, bytes);
+    release(peer);
+    return true;
+  }
+
+  bool settled() {
+    if (!queue_.empty()) [[unlikely]] {
+      flush();
+      if (!queue_.empty()) return false;
+    }
+    while (!direct_.empty()) {
+      const int peer = direct_.back();
+      outgoing& o = out_[static_cast<std::size_t>(peer)];
+      if (!consumed(o, o.direct)) {
+        awaited_ = peer;
+        return false;
+      }
+      direct_.pop_back();
+    }
+    return true;
+  }
+
+  void idle() {
+    if (++idle_ <= policy_.spins) {
+      cpu_pause();
+    } else {
+      idle_slowly();
+    }
+  }
+
+  void glance() {
+    if (++idle_ % 64 == 0) look_up();
+  }
+
+  void awake() {
+    if (armed_) group_->state(rank_).bell.cancel();
+    armed_ = false;
+    idle_ = 0;
+    started_ = {};
+    left_seen_ = false;
+  }
+
+  void abandon(const std::string& reason) noexcept {
+    awake();
+    try {
+      group_->fail({errc::peer_failed, rank_,
+                    "rank " + std::to_string(rank_) + " failed in " + call_.describe() + ": " + reason});
+    } catch (...) {
+      std::terminate();  // no memory to say what failed: others would wait for ever
+    }
+    asymmetric_fence::heavy();
+    for (incoming& i : in_)
+      if (i.from != nullptr) i.from->claimed.store(i.next, std::memory_order_release);
+    for (outgoing& o : out_) {
+      if (o.to == nullptr) continue;
+      while (o.to->claimed.load(std::memory_order_seq_cst) > o.to->consumed.load(std::memory_order_acquire))
+        sched_yield();
+    }
+    queue_.clear();
+    direct_.clear();
+  }
+
+ private:
+  struct outgoing {
+    channel* to = nullptr;
+    std::uint64_t posted = 0;
+    std::uint64_t consumed = 0;  // as last seen
+    std::uint64_t direct = 0;    // the last message that lies in the caller's memory
+    std::uint32_t queued = 0;
+  };
+  struct incoming {
+    channel* from = nullptr;
+    std::uint64_t next = 0;
+  };
+  struct queued_send {
+    int peer;
+    const std::byte* data;
+    std::size_t bytes;
+    std::vector<std::byte> copy;
+  };
+
+  static bool consumed(outgoing& o, std::uint64_t message) {
+    if (o.consumed >= message) return true;
+    o.consumed = o.to->consumed.load(std::memory_order_acquire);
+    return o.consumed >= message;
+  }
+  static bool full(outgoing& o) {
+    return o.posted >= channel::capacity && !consumed(o, o.posted + 1 - channel::capacity);
+  }
+
+  void post(int peer, outgoing& o, const std::byte* data, std::size_t bytes) {
+    channel_slot& s = o.to->slot(o.posted);
+    const std::uint64_t message = ++o.posted;
+    s.fingerprint = fingerprint_;
+    s.sequence = static_cast<std::uint32_t>(call_.sequence);
+    s.size = bytes;
+    if (bytes <= channel_slot::inline_bytes) {
+      s.address = nullptr;
+      if (bytes == 8) {
+        std::memcpy(s.payload.data(), data, 8);
+      } else if (bytes != 0) {
+        std::memcpy(s.payload.data(), data, bytes);
+      }
+    } else if (bytes <= staging::chunk_bytes) {
+      s.address = stage(peer, message, data, bytes);
+    } else {
+      s.address = data;
+      if (o.direct <= o.consumed || direct_.empty() || direct_.back() != peer) direct_.push_back(peer);
+      o.direct = message;
+    }
+    s.turn.store(static_cast<std::uint32_t>(message), std::memory_order_release);
+    group_->state(peer).bell.ring();
+  }
+
+  const std::byte* stage(int peer, std::uint64_t message, const std::byte* data, std::size_t bytes) {
+    // The same bytes to several peers in one round are copied once.
+    if (staged_from_ != data || staged_bytes_ != bytes) {
+      staged_ = &staging_.take([this](int reader, std::uint64_t m) {
+        return consumed(out_[static_cast<std::size_t>(reader)], m);
+      });
+      std::memcpy(staged_->aligned, data, bytes);
+      staged_from_ = data;
+      staged_bytes_ = bytes;
+    }
+    staged_->readers.push_back({peer, message});
+    return staged_->aligned;
+  }
+
+  void queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes) {
+    queued_send q{peer, data, bytes, {}};
+    if (buffers(bytes)) q.copy.assign(data, data + bytes);
+    queue_.push_back(std::move(q));
+    ++o.queued;
+  }
+
+  void flush() {
+    // In order for each peer: a peer whose ring is full holds back only its own messages.
+    for (auto q = queue_.begin(); q != queue_.end();) {
+      outgoing& o = out_[static_cast<std::size_t>(q->peer)];
+      bool blocked = full(o);
+      for (auto earlier = queue_.begin(); earlier != q && !blocked; ++earlier) blocked = earlier->peer == q->peer;
+      if (blocked) {
+        awaited_ = q->peer;
+        ++q;
+        continue;
+      }
+      staged_from_ = nullptr;
+      post(q->peer, o, q->copy.empty() ? q->data : q->copy.data(), q->bytes);
+      staged_from_ = nullptr;
+      --o.queued;
+      q = queue_.erase(q);
+    }
+  }
+
+  static std::string who(int peer) { return "rank " + std::to_string(peer); }
+
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const channel_slot& s, std::size_t bytes) {
+    if (s.fingerprint == fingerprint_) {
+      group_->fail({errc::mismatch, peer,
+                    who(peer) + " sent " + std::to_string(s.size) + " bytes where " + who(rank_) + " expects " +
+                        std::to_string(bytes) + " in round " + std::to_string(round_) + " of " + call_.describe() +
+                        ": the schedule does not fit together"});
+    } else {
+      // The message may be left over from an earlier call: then it is that call that did not fit together.
+      const auto theirs = group_->state(peer).log.read_low(s.sequence);
+      const auto mine = theirs ? group_->state(rank_).log.read(theirs->sequence) : std::nullopt;
+      disagree(peer, mine ? *mine : call_, theirs);
+    }
+    group_->raise();
+  }
+  void disagree(int peer, const call& mine, const std::optional<call>& theirs) {
+    // Named in rank order, so that the text does not depend on who noticed.
+    const std::string my_text = who(rank_) + " called " + mine.describe();
+    const std::string their_text = who(peer) + " called " + (theirs ? theirs->describe() : "something else");
+    group_->fail({errc::mismatch, peer, rank_ < peer ? my_text + "; " + their_text : their_text + "; " + my_text});
+  }
+
+  [[gnu::cold, gnu::noinline]] void idle_slowly() {
+    const auto nap = look_up();
+    if (armed_) {
+      group_->state(rank_).bell.sleep(seen_, nap);
+      armed_ = false;
+      idle_ = policy_.spins;
+    } else if (idle_ <= policy_.spins + policy_.yields) {
+      sched_yield();
+    } else {
+      look_around();
+      seen_ = group_->state(rank_).bell.prepare();
+      armed_ = true;
+    }
+  }
+
+  /// Throws if waiting has become pointless; returns how long a nap may be.
+  std::chrono::nanoseconds look_up() {
+    group_->check();
+    const auto now = std::chrono::steady_clock::now();
+    if (started_ == std::chrono::steady_clock::time_point{}) {
+      started_ = now;
+      look_around();
+    }
+    constexpr auto longest = std::chrono::nanoseconds(std::chrono::milliseconds(100));
+    if (*limit_ <= std::chrono::nanoseconds::zero()) return longest;
+    const auto left = started_ + *limit_ - now;
+    if (left <= std::chrono::nanoseconds::zero()) expire(now);
+    return left < longest ? left : longest;
+  }
+
+  /// Others may be in another call, or gone: then what is waited for never comes.
+  void look_around() {
+    for (int peer = 0; peer < group_->size(); ++peer) {
+      if (peer == rank_) continue;
+      const auto theirs = group_->state(peer).log.read(call_.sequence);
+      if (theirs && theirs->fingerprint() != fingerprint_) {
+        disagree(peer, call_, theirs);
+        group_->raise();
+      }
+    }
+    if (group_->state(awaited_).status.load(std::memory_order_acquire) == presence::running) return;
+    // What it sent before it left is visible now: only a second look in vain means that nothing will come.
+    if (!std::exchange(left_seen_, true)) return;
+    group_->fail({errc::peer_failed, awaited_,
+                  who(awaited_) + " left while " + who(rank_) + " waited for it in round " + std::to_string(round_) +
+                      " of " + call_.describe()});
+    group_->raise();
+  }
+
+  [[noreturn]] void expire(std::chrono::steady_clock::time_point now) {
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count();
+    group_->fail({errc::timed_out, awaited_,
+                  who(awaited_) + " was late: " + who(rank_) + " waited " + std::to_string(waited) +
+                      " ms for it in round " + std::to_string(round_) + " of " + call_.describe()});
+    group_->raise();
+  }
+
+  threads_group* group_;
+  int rank_;
+  int index_;
+  const std::chrono::nanoseconds* limit_;
+  wait_policy policy_;
+  call call_;
+  std::uint64_t fingerprint_ = 0;
+  int round_ = -1;
+  std::vector<outgoing> out_;
+  std::vector<incoming> in_;
+  std::vector<int> direct_;
+  staging staging_;
+  staging::chunk* staged_ = nullptr;
+  const std::byte* staged_from_ = nullptr;
+  std::size_t staged_bytes_ = 0;
+  std::deque<queued_send> queue_;
+  // Waiting.
+  int awaited_ = 0;
+  int idle_ = 0;
+  bool armed_ = false;
+  bool left_seen_ = false;
+  std::uint32_t seen_ = 0;
+  std::chrono::steady_clock::time_point started_{};
+};
+
+}  // namespace tutti::detail

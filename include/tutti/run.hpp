@@ -20,7 +20,7 @@ namespace tutti {
 /// threads, `mismatch` if in the end a rank has been sent something that it never received.
 template <class F>
 void run(int size, F&& f) {
-  if (size < 1) throw usage_error("run: number of ranks is " + std::to_string(size) + ", must be at least 1");
+  if (size < 1) throw usage_error(message() << "run: number of ranks is " << size << ", must be at least 1");
   const auto group = std::make_shared<detail::threads_group>(size);
   // Communicators outlive all threads: others may read their scratch memory until the last rank has left.
   std::vector<std::unique_ptr<communicator<threads>>> comms;
@@ -33,7 +33,7 @@ void run(int size, F&& f) {
         group->leave(rank, detail::presence::left);
       },
       [&](int rank, const char* what) {
-        group->fail({errc::peer_failed, rank, "rank " + std::to_string(rank) + " failed: " + what});
+        group->fail({errc::peer_failed, rank, message() << "rank " << rank << " failed: " << what});
         group->leave(rank, detail::presence::failed);
       });
   if (group->failed()) return;  // every rank has had its exception, and dealt with it

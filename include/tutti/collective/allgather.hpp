@@ -30,8 +30,8 @@ void allgather(Comm& comm, const In& in, Out&& out, call_site where = call_site:
   constexpr auto verb = collective::allgather;
   const std::span<const T> from = detail::readable(in);
   const std::span<T> to = detail::writable(out);
-  detail::check_elements(comm, verb, "output", to.size(), from.size() * static_cast<std::size_t>(comm.size()));
-  detail::check_overlap(comm, verb, from, to);
+  detail::check_elements(comm.place(), verb, "output", to.size(), from.size() * static_cast<std::size_t>(comm.size()));
+  detail::check_overlap(comm.place(), verb, from, to);
   detail::allgather<Algorithm, T>(comm, {.own_in = from.data(), .out = to.data()}, to.size(), where);
 }
 
@@ -40,7 +40,7 @@ template <class Algorithm = automatic, class Comm, class Data>
 void allgather(Comm& comm, Data&& data, call_site where = call_site::current()) {
   using T = detail::element_t<Data>;
   const std::span<T> buffer = detail::writable(data);
-  detail::check_divisible(comm, collective::allgather, "buffer", buffer.size());
+  detail::check_divisible(comm.place(), collective::allgather, "buffer", buffer.size());
   detail::allgather<Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()}, buffer.size(), where);
 }
 

@@ -17,8 +17,8 @@ void allreduce(Comm& comm, const In& in, Out&& out, Op op, call_site where = cal
   constexpr auto verb = collective::allreduce;
   const std::span<const T> from = detail::readable(in);
   const std::span<T> to = detail::writable(out);
-  detail::check_elements(comm, verb, "output", to.size(), from.size());
-  detail::check_overlap(comm, verb, from, to);
+  detail::check_elements(comm.place(), verb, "output", to.size(), from.size());
+  detail::check_overlap(comm.place(), verb, from, to);
   detail::reduction<verb, Algorithm, T>(comm, {.in = from.data(), .out = to.data()}, to.size(), -1, std::move(op), to, 0,
                                         where);
 }

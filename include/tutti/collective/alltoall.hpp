@@ -39,9 +39,9 @@ void alltoall(Comm& comm, const In& in, Out&& out, call_site where = call_site::
   constexpr auto verb = collective::alltoall;
   const std::span<const T> from = detail::readable(in);
   const std::span<T> to = detail::writable(out);
-  const std::size_t each = detail::check_divisible(comm, verb, "input", from.size());
-  detail::check_elements(comm, verb, "output", to.size(), from.size());
-  detail::check_overlap(comm, verb, from, to);
+  const std::size_t each = detail::check_divisible(comm.place(), verb, "input", from.size());
+  detail::check_elements(comm.place(), verb, "output", to.size(), from.size());
+  detail::check_overlap(comm.place(), verb, from, to);
   detail::alltoall<Algorithm, T>(comm, from.data(), to, each, where);
 }
 
@@ -50,7 +50,7 @@ template <class Algorithm = automatic, class Comm, class Data>
 void alltoall(Comm& comm, Data&& data, call_site where = call_site::current()) {
   using T = detail::element_t<Data>;
   const std::span<T> buffer = detail::writable(data);
-  const std::size_t each = detail::check_divisible(comm, collective::alltoall, "buffer", buffer.size());
+  const std::size_t each = detail::check_divisible(comm.place(), collective::alltoall, "buffer", buffer.size());
   detail::alltoall<Algorithm, T>(comm, buffer.data(), buffer, each, where);
 }
 

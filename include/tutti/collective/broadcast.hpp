@@ -15,7 +15,7 @@ void broadcast(Comm& comm, Data&& data, int root, call_site where = call_site::c
   using T = detail::element_t<Data>;
   constexpr auto verb = collective::broadcast;
   const std::span<T> buffer = detail::writable(data);
-  detail::check_root(comm, verb, root);
+  detail::check_root(comm.place(), verb, root);
   detail::choose<verb, Algorithm, true>(comm, buffer.size_bytes(), [&]<class A>() {
     const schedule_for<verb, A> schedule{root};
     const detail::buffers<T> memory{.in = buffer.data(), .out = buffer.data()};

@@ -4,6 +4,7 @@
 #include <tutti/collective/execution.hpp>
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/message.hpp>
 #include <tutti/core/operation.hpp>
 #include <tutti/core/type_name.hpp>
 #include <tutti/schedule/algorithm.hpp>
@@ -92,49 +93,42 @@ constexpr void require_order() {
 }
 
 // ---- Checks that one rank can make --------------------------------------------------------------------------------------
-template <class Comm>
-[[noreturn, gnu::cold, gnu::noinline]] void refuse(const Comm& comm, collective c, const std::string& what) {
-  throw usage_error(std::string(name_of(c)) + " on rank " + std::to_string(comm.rank()) + " of " +
-                    std::to_string(comm.size()) + ": " + what);
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(place at, collective c, const std::string& what) {
+  throw usage_error(message() << name_of(c) << " on rank " << at.rank << " of " << at.size << ": " << what);
 }
 
-template <class Comm>
-void check_root(const Comm& comm, collective c, int root) {
-  if (root < 0 || root >= comm.size()) [[unlikely]]
-    refuse(comm, c, "root " + std::to_string(root) + " is not in [0, " + std::to_string(comm.size()) + ")");
+inline void check_root(place at, collective c, int root) {
+  if (root < 0 || root >= at.size) [[unlikely]]
+    refuse(at, c, message() << "root " << root << " is not in [0, " << at.size << ")");
 }
 
-template <class Comm>
-void check_elements(const Comm& comm, collective c, const char* buffer, std::size_t has, std::size_t needs) {
+inline void check_elements(place at, collective c, const char* buffer, std::size_t has, std::size_t needs) {
   if (has != needs) [[unlikely]]
-    refuse(comm, c,
-           std::string("the ") + buffer + " holds " + std::to_string(has) + " elements, needs " + std::to_string(needs));
+    refuse(at, c, message() << "the " << buffer << " holds " << has << " elements, needs " << needs);
 }
 
-template <class Comm>
-std::size_t check_divisible(const Comm& comm, collective c, const char* buffer, std::size_t elements) {
-  const auto ranks = static_cast<std::size_t>(comm.size());
+inline std::size_t check_divisible(place at, collective c, const char* buffer, std::size_t elements) {
+  const auto ranks = static_cast<std::size_t>(at.size);
   if (elements % ranks != 0) [[unlikely]]
-    refuse(comm, c,
-           std::string("the ") + buffer + " holds " + std::to_string(elements) + " elements, not a multiple of " +
-               std::to_string(ranks) + " ranks");
+    refuse(at, c,
+           message() << "the " << buffer << " holds " << elements << " elements, not a multiple of " << ranks << " ranks");
   return elements / ranks;
 }
 
 /// Input and output may be the same memory or none of the same.
-template <class Comm, class T>
-void check_overlap(const Comm& comm, collective c, std::span<const T> in, std::span<T> out) {
+template <class T>
+void check_overlap(place at, collective c, std::span<const T> in, std::span<T> out) {
   if (in.empty() || out.empty()) return;
   const std::less<const T*> before;
   const T* const o = out.data();
   if (before(in.data(), o + out.size()) && before(o, in.data() + in.size())) [[unlikely]]
-    refuse(comm, c, "input and output overlap; use the form with one buffer to work in place");
+    refuse(at, c, "input and output overlap; use the form with one buffer to work in place");
 }
 
-template <class A, class Comm>
-void check_supported(const Comm& comm, collective c) {
-  if (!supports<A>(comm.size())) [[unlikely]]
-    refuse(comm, c, "algorithm " + std::string(name_of<A>()) + " does not support this number of ranks");
+template <class A>
+void check_supported(place at, collective c) {
+  if (!supports<A>(at.size)) [[unlikely]]
+    refuse(at, c, message() << "algorithm " << name_of<A>() << " does not support this number of ranks");
 }
 
 // ---- The call -----------------------------------------------------------------------------------------------------------

@@ -29,59 +29,74 @@ class short_list {
   std::size_t size() const { return size_; }
   E& operator[](std::size_t i) { return more_ == nullptr ? own_[i] : more_[i]; }
   void push_back(const E& entry, arena& scratch) {
-    if (size_ == capacity_) [[unlikely]] {
-      E* const larger = scratch.take_for<E>(2 * capacity_);
-      for (std::size_t i = 0; i < size_; ++i) larger[i] = (*this)[i];
-      more_ = larger;
-      capacity_ *= 2;
-    }
+    if (size_ == capacity_) [[unlikely]] grow(scratch);
     (*this)[size_++] = entry;
   }
 
  private:
+  [[gnu::noinline, gnu::cold]] void grow(arena& scratch) {
+    E* const larger = scratch.take_for<E>(2 * capacity_);
+    for (std::size_t i = 0; i < size_; ++i) larger[i] = (*this)[i];
+    more_ = larger;
+    capacity_ *= 2;
+  }
+
   std::array<E, N> own_;
   E* more_ = nullptr;
   std::size_t size_ = 0;
   std::size_t capacity_ = N;
 };
 
-/// A collective under way on one rank: the schedule, where its blocks lie, and how far it has come. Blocking and
-/// nonblocking collectives are both this; the state is the round and what of that round has arrived.
+/// One round of a collective on one rank: where its blocks lie, which sends are posted, and what has arrived.
 ///
 /// A step's blocks travel as one message if they are one run of memory or small; else each run of neighbouring blocks, and
 /// each block of a strided set, is a message of its own. Both ends decide from the same numbers.
-template <schedule S, class Storage, class Op>
-class execution {
+template <class Storage, class Op>
+class open_round {
  public:
   using value_type = typename Storage::value_type;
 
-  execution(S schedule, place at, Storage storage, Op op, arena& scratch, std::size_t pack_bytes, bool streaming)
-      : schedule_(std::move(schedule)),
-        storage_(std::move(storage)),
+  open_round(Storage storage, Op op, arena& scratch, std::size_t pack_bytes, bool streaming, bool overlapping)
+      : storage_(std::move(storage)),
         op_(std::move(op)),
         scratch_(&scratch),
-        at_(at),
-        rounds_(schedule_.rounds(at)),
         pack_bytes_(pack_bytes),
-        streaming_(streaming) {}
+        streaming_(streaming),
+        overlapping_(overlapping) {}
 
-  /// Does what can be done now; true when the collective has finished on this rank.
-  template <lane L>
+  template <class L>
+  void begin(L& lane) {
+    arrivals_.clear();
+    lane.begin_round();
+    copied_from_ = nullptr;
+    copies_used_ = 0;
+    group_ = 0;
+    group_end_ = 0;
+  }
+  template <class L>
+  void add(L& lane, const send& step) {
+    post(lane, step);
+  }
+  template <class L>
+  void add(L&, const recv& step) {
+    arrivals_.push_back({step.peer, step.what, kind::overwrite}, *scratch_);
+  }
+  template <class L>
+  void add(L&, const combine& step) {
+    arrivals_.push_back({step.peer, step.what, step.operand == side::left ? kind::left : kind::right}, *scratch_);
+  }
+
+  /// Takes in what has arrived; true when the round is over.
+  template <class L>
   bool advance(L& lane) {
-    while (round_ < rounds_) {
-      if (!open_) start_round(lane);
-      if (!receive(lane)) return false;
-      if (must_settle_) {
-        if (!lane.settled()) return false;
-        must_settle_ = false;
-      }
-      open_ = false;
-      ++round_;
+    if (!receive(lane)) return false;
+    if (must_settle_) {
+      if (!lane.settled()) return false;
+      must_settle_ = false;
     }
-    if (!lane.settled()) return false;
-    storage_.finish(streaming_);
     return true;
   }
+  void finish() { storage_.finish(streaming_); }
 
  private:
   using T = value_type;
@@ -91,26 +106,6 @@ class execution {
     block_set what;
     kind how;
   };
-
-  template <class L>
-  void start_round(L& lane) {
-    arrivals_.clear();
-    lane.begin_round();
-    copied_from_ = nullptr;
-    copies_used_ = 0;
-    schedule_.round(at_, round_, [&](auto step) {
-      if constexpr (is_send<decltype(step)>) {
-        post(lane, step);
-      } else if constexpr (is_recv<decltype(step)>) {
-        arrivals_.push_back({step.peer, step.what, kind::overwrite}, *scratch_);
-      } else {
-        arrivals_.push_back({step.peer, step.what, step.operand == side::left ? kind::left : kind::right}, *scratch_);
-      }
-    });
-    open_ = true;
-    group_ = 0;
-    group_end_ = 0;
-  }
 
   // ---- messages -----------------------------------------------------------------------------------------------------
   int messages(const block_set& set) const {
@@ -148,7 +143,7 @@ class execution {
       if (!contiguous) {
         data = gather(set, n);
         writable = true;
-      } else if (S::overlapping && writable && !buffered) {
+      } else if (overlapping_ && writable && !buffered) {
         // This round overwrites what it sends: send a copy, the same one to all peers.
         if (copied_from_ != data || copied_ != n) {
           T* const copy = take_copy(n);
@@ -288,18 +283,13 @@ class execution {
     fold_all(to, &operands_[0], static_cast<int>(arriving + 1), n, op_, streaming_);
   }
 
-  S schedule_;
   Storage storage_;
   [[no_unique_address]] Op op_;
   arena* scratch_;
-  place at_;
-  int rounds_;
-  int round_ = 0;
-  bool open_ = false;         // the round's sends are posted and its arrivals listed
-  bool must_settle_ = false;  // memory that a later round writes is being read by others
   std::size_t pack_bytes_;
   bool streaming_;
-  // The open round.
+  bool overlapping_;
+  bool must_settle_ = false;  // memory that a later round writes is being read by others
   short_list<arrival, 16> arrivals_;
   std::size_t group_ = 0;
   std::size_t group_end_ = 0;
@@ -308,12 +298,51 @@ class execution {
   short_list<const std::byte*, 16> views_;
   short_list<const T*, 17> operands_;
   std::byte* landing_ = nullptr;
+  // Copies of what this round sends.
   const T* copied_from_ = nullptr;
   std::size_t copied_ = 0;
   const T* copy_ = nullptr;
   T* copies_ = nullptr;
   std::size_t copies_capacity_ = 0;
   std::size_t copies_used_ = 0;
+};
+
+/// A collective under way on one rank. Blocking and nonblocking collectives are both this; the state is the number of the
+/// round and the open round.
+template <schedule S, class Storage, class Op>
+class execution {
+ public:
+  using value_type = typename Storage::value_type;
+
+  execution(S schedule, place at, Storage storage, Op op, arena& scratch, std::size_t pack_bytes, bool streaming)
+      : schedule_(std::move(schedule)),
+        at_(at),
+        rounds_(schedule_.rounds(at)),
+        current_(std::move(storage), std::move(op), scratch, pack_bytes, streaming, S::overlapping) {}
+
+  /// Does what can be done now; true when the collective has finished on this rank.
+  template <lane L>
+  bool advance(L& lane) {
+    for (; round_ < rounds_; ++round_, open_ = false) {
+      if (!open_) {
+        current_.begin(lane);
+        schedule_.round(at_, round_, [&](auto step) { current_.add(lane, step); });
+        open_ = true;
+      }
+      if (!current_.advance(lane)) return false;
+    }
+    if (!lane.settled()) return false;
+    current_.finish();
+    return true;
+  }
+
+ private:
+  S schedule_;
+  place at_;
+  int rounds_;
+  int round_ = 0;
+  bool open_ = false;
+  open_round<Storage, Op> current_;
 };
 
 }  // namespace tutti::detail

@@ -32,11 +32,11 @@ void gather(Comm& comm, const In& in, Out&& out, int root, call_site where = cal
   const std::span<const T> from = detail::readable(in);
   const std::span<T> to = detail::writable(out);
   const std::size_t count = from.size() * static_cast<std::size_t>(comm.size());
-  detail::check_root(comm, verb, root);
+  detail::check_root(comm.place(), verb, root);
   detail::buffers<T> memory{.own_in = from.data(), .result = detail::wanted::none};
   if (comm.rank() == root) {
-    detail::check_elements(comm, verb, "root's output", to.size(), count);
-    detail::check_overlap(comm, verb, from, to);
+    detail::check_elements(comm.place(), verb, "root's output", to.size(), count);
+    detail::check_overlap(comm.place(), verb, from, to);
     memory.out = to.data();
     memory.result = detail::wanted::all;
   }
@@ -50,8 +50,8 @@ void gather(Comm& comm, Data&& data, int root, call_site where = call_site::curr
   using T = detail::element_t<Data>;
   constexpr auto verb = collective::gather;
   const std::span<T> buffer = detail::writable(data);
-  detail::check_root(comm, verb, root);
-  detail::check_divisible(comm, verb, "buffer", buffer.size());
+  detail::check_root(comm.place(), verb, root);
+  detail::check_divisible(comm.place(), verb, "buffer", buffer.size());
   detail::buffers<T> memory{.in = buffer.data(), .result = detail::wanted::none};
   if (comm.rank() == root) {
     memory.out = buffer.data();

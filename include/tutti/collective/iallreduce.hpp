@@ -96,8 +96,8 @@ template <class Algorithm = automatic, class Comm, class In, class Out, class Op
   constexpr auto verb = collective::allreduce;
   const std::span<const T> from = detail::readable(in);
   const std::span<T> to = detail::writable(out);
-  detail::check_elements(comm, verb, "output", to.size(), from.size());
-  detail::check_overlap(comm, verb, from, to);
+  detail::check_elements(comm.place(), verb, "output", to.size(), from.size());
+  detail::check_overlap(comm.place(), verb, from, to);
   return detail::iallreduce<Algorithm, T>(comm, {.in = from.data(), .out = to.data()}, to.size(), std::move(op), to, where);
 }
 

@@ -18,11 +18,11 @@ void reduce(Comm& comm, const In& in, Out&& out, Op op, int root, call_site wher
   constexpr auto verb = collective::reduce;
   const std::span<const T> from = detail::readable(in);
   std::span<T> to = detail::writable(out);
-  detail::check_root(comm, verb, root);
+  detail::check_root(comm.place(), verb, root);
   detail::buffers<T> memory{.in = from.data(), .result = detail::wanted::none};
   if (comm.rank() == root) {
-    detail::check_elements(comm, verb, "root's output", to.size(), from.size());
-    detail::check_overlap(comm, verb, from, to);
+    detail::check_elements(comm.place(), verb, "root's output", to.size(), from.size());
+    detail::check_overlap(comm.place(), verb, from, to);
     memory.out = to.data();
     memory.result = detail::wanted::all;
   } else {
@@ -37,7 +37,7 @@ void reduce(Comm& comm, Data&& data, Op op, int root, call_site where = call_sit
   using T = detail::element_t<Data>;
   constexpr auto verb = collective::reduce;
   const std::span<T> buffer = detail::writable(data);
-  detail::check_root(comm, verb, root);
+  detail::check_root(comm.place(), verb, root);
   detail::buffers<T> memory{.in = buffer.data(), .result = detail::wanted::none};
   if (comm.rank() == root) {
     memory.out = buffer.data();

@@ -20,8 +20,8 @@ void reduce_scatter(Comm& comm, const In& in, Out&& out, Op op, call_site where 
   const std::span<const T> from = detail::readable(in);
   const std::span<T> to = detail::writable(out);
   const layout blocks(from.size(), comm.size());
-  detail::check_elements(comm, verb, "output", to.size(), blocks.size(comm.rank()));
-  detail::check_overlap(comm, verb, from, to);
+  detail::check_elements(comm.place(), verb, "output", to.size(), blocks.size(comm.rank()));
+  detail::check_overlap(comm.place(), verb, from, to);
   detail::reduction<verb, Algorithm, T>(comm,
                                         {.in = from.data(), .own_out = to.data(), .result = detail::wanted::own},
                                         from.size(), -1, std::move(op), to, blocks.offset(comm.rank()), where);

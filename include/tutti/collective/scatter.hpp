@@ -31,10 +31,10 @@ void scatter(Comm& comm, const In& in, Out&& out, int root, call_site where = ca
   const std::span<const T> from = detail::readable(in);
   const std::span<T> to = detail::writable(out);
   const std::size_t count = to.size() * static_cast<std::size_t>(comm.size());
-  detail::check_root(comm, verb, root);
+  detail::check_root(comm.place(), verb, root);
   if (comm.rank() == root) {
-    detail::check_elements(comm, verb, "root's input", from.size(), count);
-    detail::check_overlap(comm, verb, from, to);
+    detail::check_elements(comm.place(), verb, "root's input", from.size(), count);
+    detail::check_overlap(comm.place(), verb, from, to);
   }
   detail::scatter<Algorithm, T>(comm,
                                 {.in = comm.rank() == root ? from.data() : nullptr,
@@ -51,8 +51,8 @@ auto scatter(Comm& comm, Data&& data, int root, call_site where = call_site::cur
   using T = detail::element_t<Data>;
   constexpr auto verb = collective::scatter;
   const std::span<T> buffer = detail::writable(data);
-  detail::check_root(comm, verb, root);
-  const std::size_t each = detail::check_divisible(comm, verb, "buffer", buffer.size());
+  detail::check_root(comm.place(), verb, root);
+  const std::size_t each = detail::check_divisible(comm.place(), verb, "buffer", buffer.size());
   const auto own = buffer.subspan(each * static_cast<std::size_t>(comm.rank()), each);
   detail::scatter<Algorithm, T>(comm,
                                 {.in = comm.rank() == root ? buffer.data() : nullptr,

@@ -28,7 +28,7 @@ void choose(Comm& comm, std::size_t bytes, F&& f) {
   if constexpr (!std::is_same_v<Algorithm, automatic>) {
     require_algorithm<Algorithm, C>();
     if constexpr (implements<Algorithm, C>) {
-      check_supported<Algorithm>(comm, C);
+      check_supported<Algorithm>(comm.place(), C);
       f.template operator()<Algorithm>();
     }
   } else if constexpr (C == collective::allreduce) {

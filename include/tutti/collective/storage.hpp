@@ -17,11 +17,7 @@ namespace tutti::detail {
 class block_marks {
  public:
   block_marks(int blocks, arena& scratch) {
-    if (blocks > 64) {
-      const std::size_t words = (static_cast<std::size_t>(blocks) + 63) / 64;
-      more_ = scratch.take_for<std::uint64_t>(words);
-      for (std::size_t i = 0; i < words; ++i) more_[i] = 0;
-    }
+    if (blocks > 64) [[unlikely]] use_scratch(blocks, scratch);
   }
   bool operator[](int block) const {
     const auto b = static_cast<unsigned>(block);
@@ -33,6 +29,12 @@ class block_marks {
   }
 
  private:
+  [[gnu::noinline, gnu::cold]] void use_scratch(int blocks, arena& scratch) {
+    const std::size_t words = (static_cast<std::size_t>(blocks) + 63) / 64;
+    more_ = scratch.take_for<std::uint64_t>(words);
+    for (std::size_t i = 0; i < words; ++i) more_[i] = 0;
+  }
+
   std::uint64_t word_ = 0;
   std::uint64_t* more_ = nullptr;
 };
@@ -85,7 +87,7 @@ class vector_storage {
   }
   T* target(int block) {
     if (block == own_ && memory_.own_out != nullptr) return memory_.own_out;
-    if (memory_.out == nullptr) memory_.out = scratch_->take_for<T>(layout_.count());
+    if (memory_.out == nullptr) [[unlikely]] use_scratch();
     return memory_.out + layout_.offset(block);
   }
   void mark(int block) {
@@ -103,6 +105,7 @@ class vector_storage {
   }
 
  private:
+  [[gnu::noinline, gnu::cold]] void use_scratch() { memory_.out = scratch_->take_for<T>(layout_.count()); }
   void finish(int block, bool streaming) {
     if (!marks_[block] && layout_.size(block) != 0)
       copy_elements(target(block), source(block), layout_.size(block), streaming);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/message.hpp>
 
 #include <exception>
 #include <mutex>
@@ -41,8 +42,7 @@ void run_threads(int size, Body&& body, Failed&& failed) {
         }
       });
     } catch (const std::system_error& e) {
-      const std::string text =
-          "run: the system refused thread " + std::to_string(rank) + " of " + std::to_string(size) + ": " + e.what();
+      const std::string text = message() << "run: the system refused thread " << rank << " of " << size << ": " << e.what();
       try {
         throw resource_error(text);
       } catch (...) {

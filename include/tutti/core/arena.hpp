@@ -16,13 +16,10 @@ class arena {
   /// `bytes` bytes aligned to 64, valid until `reset`.
   std::byte* take(std::size_t bytes) {
     const std::size_t need = (bytes + 63) / 64 * 64;
-    while (current_ < chunks_.size() && chunks_[current_].size - used_ < need) {
-      ++current_;
-      used_ = 0;
-    }
-    if (current_ == chunks_.size()) add(need);
-    std::byte* const result = chunks_[current_].memory.get() + used_;
-    used_ += need;
+    if (need > left_ || next_ == nullptr) [[unlikely]] find(need);
+    std::byte* const result = next_;
+    next_ += need;
+    left_ -= need;
     return result;
   }
 
@@ -34,14 +31,8 @@ class arena {
 
   /// Gives back everything taken. Several chunks are melted into one, so that the next round of the same needs one.
   void reset() {
-    if (chunks_.size() > 1) {
-      std::size_t total = 0;
-      for (const chunk& c : chunks_) total += c.size;
-      chunks_.clear();
-      add(total);
-    }
-    current_ = 0;
-    used_ = 0;
+    if (chunks_.size() > 1) [[unlikely]] melt();
+    if (!chunks_.empty()) use(0);
   }
 
  private:
@@ -53,17 +44,35 @@ class arena {
     std::size_t size;
   };
 
-  void add(std::size_t need) {
+  void use(std::size_t index) {
+    current_ = index;
+    next_ = chunks_[index].memory.get();
+    left_ = chunks_[index].size;
+  }
+  [[gnu::noinline, gnu::cold]] void find(std::size_t need) {
+    while (current_ + 1 < chunks_.size()) {
+      use(current_ + 1);
+      if (left_ >= need) return;
+    }
     const std::size_t size = need < 4096 ? 4096 : need;
     std::unique_ptr<std::byte, release> memory(static_cast<std::byte*>(::operator new(size, std::align_val_t{64})));
     chunks_.push_back({std::move(memory), size});
-    current_ = chunks_.size() - 1;
-    used_ = 0;
+    use(chunks_.size() - 1);
+  }
+  [[gnu::noinline, gnu::cold]] void melt() {
+    std::size_t total = 0;
+    for (const chunk& c : chunks_) total += c.size;
+    chunks_.clear();
+    current_ = 0;
+    next_ = nullptr;
+    left_ = 0;
+    find(total);
   }
 
   std::vector<chunk> chunks_;
   std::size_t current_ = 0;
-  std::size_t used_ = 0;
+  std::byte* next_ = nullptr;
+  std::size_t left_ = 0;
 };
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/call_site.hpp>
+#include <tutti/core/message.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -50,25 +51,17 @@ struct call {
     return h ^ (h >> 32);
   }
 
-  /// The call in words: "allreduce of 100 x float with std::plus<void> by ring (call 7 at main.cpp:12)".
-  std::string describe() const {
+  /// The call in words: "allreduce of 100 x float (4 bytes each) with std::plus<void> by ring, call 7 at
+  /// main.cpp:12".
+  [[gnu::noinline, gnu::cold]] std::string describe() const {
     if (signature == nullptr) return "no call";
-    std::string text(signature->collective);
-    if (!signature->type.empty()) {
-      text += " of " + std::to_string(count) + " x ";
-      text += signature->type;
-      text += " (" + std::to_string(signature->element_size) + " bytes each)";
-    }
-    if (!signature->operation.empty()) {
-      text += " with ";
-      text += signature->operation;
-    }
-    if (root >= 0) text += " root " + std::to_string(root);
-    text += " by ";
-    text += signature->algorithm;
-    text += ", call " + std::to_string(sequence) + " at ";
-    text += where.file;
-    text += ':' + std::to_string(where.line);
+    message text;
+    text << signature->collective;
+    if (!signature->type.empty())
+      text << " of " << count << " x " << signature->type << " (" << signature->element_size << " bytes each)";
+    if (!signature->operation.empty()) text << " with " << signature->operation;
+    if (root >= 0) text << " root " << root;
+    text << " by " << signature->algorithm << ", call " << sequence << " at " << where.file << ":" << where.line;
     return text;
   }
 };

@@ -118,7 +118,7 @@ void copy_elements(T* to, const T* from, std::size_t n, bool streaming) {
 /// out = ((source[0] op source[1]) op source[2]) ..., elementwise over n elements, in one pass over memory. `out` may be one
 /// of the sources; otherwise nothing overlaps. Requires `sources >= 2`.
 template <class T, class Op>
-void fold_all(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
+[[gnu::noinline]] void fold_all(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
   if (sources == 2 && !streaming) {
     if (n <= 4) {
       for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<T>(op(source[0][i], source[1][i]));

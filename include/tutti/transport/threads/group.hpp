@@ -3,6 +3,7 @@
 
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/message.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/threads/channel.hpp>
 
@@ -96,7 +97,7 @@ class threads_group {
   rank_state& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
 
   /// The channel from one rank to another on a lane; made by whichever end asks first.
-  channel& connect(int lane, int from, int to) {
+  [[gnu::noinline]] channel& connect(int lane, int from, int to) {
     std::atomic<channel*>& place =
         table(lane).channels[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) +
                              static_cast<std::size_t>(to)];
@@ -113,7 +114,7 @@ class threads_group {
   void check() {
     if (failed_.load(std::memory_order_acquire)) raise();
   }
-  [[noreturn]] void raise() {
+  [[noreturn, gnu::noinline, gnu::cold]] void raise() {
     failure f;
     {
       const std::lock_guard lock(mutex_);
@@ -122,7 +123,7 @@ class threads_group {
     f.raise();
   }
   /// The group becomes unusable; the first reason stays. Wakes everyone.
-  void fail(failure f) {
+  [[gnu::noinline, gnu::cold]] void fail(failure f) {
     {
       const std::lock_guard lock(mutex_);
       if (failed_.load(std::memory_order_relaxed)) return;
@@ -138,7 +139,7 @@ class threads_group {
   }
 
   /// After every rank has left: fails the group if a message was sent that nobody received.
-  void check_received() {
+  [[gnu::noinline, gnu::cold]] void check_received() {
     for (auto& table : lanes_) {
       for (int from = 0; from < size_; ++from) {
         for (int to = 0; to < size_; ++to) {
@@ -151,8 +152,8 @@ class threads_group {
           if (slot.turn.load(std::memory_order_acquire) != static_cast<std::uint32_t>(next + 1)) continue;
           const auto sent = state(from).log.read_low(slot.sequence);
           fail({errc::mismatch, from,
-                "rank " + std::to_string(to) + " never received what rank " + std::to_string(from) + " sent in " +
-                    (sent ? sent->describe() : "call " + std::to_string(slot.sequence))});
+                message() << "rank " << to << " never received what rank " << from << " sent in "
+                          << (sent ? sent->describe() : "an earlier call")});
           return;
         }
       }

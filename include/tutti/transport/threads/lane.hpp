@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -185,11 +184,11 @@ class threads_lane {
     left_seen_ = false;
   }
 
-  void abandon(const std::string& reason) noexcept {
+  [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
     awake();
     try {
       group_->fail({errc::peer_failed, rank_,
-                    "rank " + std::to_string(rank_) + " failed in " + call_.describe() + ": " + reason});
+                    message() << "rank " << rank_ << " failed in " << call_.describe() << ": " << reason});
     } catch (...) {
       std::terminate();  // no memory to say what failed: others would wait for ever
     }
@@ -257,7 +256,7 @@ class threads_lane {
     group_->state(peer).bell.ring();
   }
 
-  const std::byte* stage(int peer, std::uint64_t message, const std::byte* data, std::size_t bytes) {
+  [[gnu::noinline]] const std::byte* stage(int peer, std::uint64_t message, const std::byte* data, std::size_t bytes) {
     // The same bytes to several peers in one round are copied once.
     if (staged_from_ != data || staged_bytes_ != bytes) {
       staged_ = &staging_.take([this](int reader, std::uint64_t m) {
@@ -271,14 +270,14 @@ class threads_lane {
     return staged_->aligned;
   }
 
-  void queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes) {
+  [[gnu::noinline, gnu::cold]] void queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes) {
     queued_send q{peer, data, bytes, {}};
     if (buffers(bytes)) q.copy.assign(data, data + bytes);
     queue_.push_back(std::move(q));
     ++o.queued;
   }
 
-  void flush() {
+  [[gnu::noinline, gnu::cold]] void flush() {
     // In order for each peer: a peer whose ring is full holds back only its own messages.
     for (auto q = queue_.begin(); q != queue_.end();) {
       outgoing& o = out_[static_cast<std::size_t>(q->peer)];
@@ -297,14 +296,12 @@ class threads_lane {
     }
   }
 
-  static std::string who(int peer) { return "rank " + std::to_string(peer); }
-
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const channel_slot& s, std::size_t bytes) {
     if (s.fingerprint == fingerprint_) {
       group_->fail({errc::mismatch, peer,
-                    who(peer) + " sent " + std::to_string(s.size) + " bytes where " + who(rank_) + " expects " +
-                        std::to_string(bytes) + " in round " + std::to_string(round_) + " of " + call_.describe() +
-                        ": the schedule does not fit together"});
+                    message() << "rank " << peer << " sent " << s.size << " bytes where rank " << rank_ << " expects "
+                              << bytes << " in round " << round_ << " of " << call_.describe()
+                              << ": the schedule does not fit together"});
     } else {
       // The message may be left over from an earlier call: then it is that call that did not fit together.
       const auto theirs = group_->state(peer).log.read_low(s.sequence);
@@ -313,11 +310,14 @@ class threads_lane {
     }
     group_->raise();
   }
-  void disagree(int peer, const call& mine, const std::optional<call>& theirs) {
+  [[gnu::noinline, gnu::cold]] void disagree(int peer, const call& mine, const std::optional<call>& theirs) {
     // Named in rank order, so that the text does not depend on who noticed.
-    const std::string my_text = who(rank_) + " called " + mine.describe();
-    const std::string their_text = who(peer) + " called " + (theirs ? theirs->describe() : "something else");
-    group_->fail({errc::mismatch, peer, rank_ < peer ? my_text + "; " + their_text : their_text + "; " + my_text});
+    const std::string my_text = mine.describe();
+    const std::string their_text = theirs ? theirs->describe() : "something else";
+    const bool first = rank_ < peer;
+    group_->fail({errc::mismatch, peer,
+                  message() << "rank " << (first ? rank_ : peer) << " called " << (first ? my_text : their_text)
+                            << "; rank " << (first ? peer : rank_) << " called " << (first ? their_text : my_text)});
   }
 
   [[gnu::cold, gnu::noinline]] void idle_slowly() {
@@ -351,7 +351,7 @@ class threads_lane {
   }
 
   /// Others may be in another call, or gone: then what is waited for never comes.
-  void look_around() {
+  [[gnu::noinline, gnu::cold]] void look_around() {
     for (int peer = 0; peer < group_->size(); ++peer) {
       if (peer == rank_) continue;
       const auto theirs = group_->state(peer).log.read(call_.sequence);
@@ -364,16 +364,16 @@ class threads_lane {
     // What it sent before it left is visible now: only a second look in vain means that nothing will come.
     if (!std::exchange(left_seen_, true)) return;
     group_->fail({errc::peer_failed, awaited_,
-                  who(awaited_) + " left while " + who(rank_) + " waited for it in round " + std::to_string(round_) +
-                      " of " + call_.describe()});
+                  message() << "rank " << awaited_ << " left while rank " << rank_ << " waited for it in round " << round_
+                            << " of " << call_.describe()});
     group_->raise();
   }
 
-  [[noreturn]] void expire(std::chrono::steady_clock::time_point now) {
+  [[noreturn, gnu::noinline, gnu::cold]] void expire(std::chrono::steady_clock::time_point now) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count();
     group_->fail({errc::timed_out, awaited_,
-                  who(awaited_) + " was late: " + who(rank_) + " waited " + std::to_string(waited) +
-                      " ms for it in round " + std::to_string(round_) + " of " + call_.describe()});
+                  message() << "rank " << awaited_ << " was late: rank " << rank_ << " waited " << waited
+                            << " ms for it in round " << round_ << " of " << call_.describe()});
     group_->raise();
   }
 
@@ -392,7 +392,7 @@ class threads_lane {
   staging::chunk* staged_ = nullptr;
   const std::byte* staged_from_ = nullptr;
   std::size_t staged_bytes_ = 0;
-  std::deque<queued_send> queue_;
+  std::vector<queued_send> queue_;
   // Waiting.
   int awaited_ = 0;
   int idle_ = 0;

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -25,15 +26,15 @@ class progress {
     std::snprintf(text, sizeof text, "epoch %*d/%d  loss %.4f  held-out loss %.4f  accuracy %.3f  %.1f s",
                   static_cast<int>(std::to_string(epochs_).size()), epoch, epochs_, result.training_loss,
                   result.held_out_loss, result.accuracy, seconds);
-    std::string line = text;
     if (terminal_) {
-      const auto done = static_cast<std::size_t>(epoch * 10LL / epochs_);
-      line = "[" + std::string(done, '#') + std::string(10 - done, '.') + "] " + line;
+      std::string line = "[..........] ";
+      std::fill_n(line.begin() + 1, epoch * 10LL / epochs_, '#');
+      line += text;
       // A line that wraps cannot be redrawn.
       std::fprintf(out_, "\r\033[K%s", line.substr(0, columns() - 1).c_str());
       unfinished_ = true;
     } else {
-      std::fprintf(out_, "%s\n", line.c_str());
+      std::fprintf(out_, "%s\n", text);
     }
     std::fflush(out_);
   }

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <tutti/core/call.hpp>
+#include <tutti/core/type_name.hpp>
+
+#include <doctest/doctest.h>
+
+#include <complex>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace somewhere {
+struct thing {};
+template <class T, int N>
+struct holder {};
+}  // namespace somewhere
+
+namespace {
+
+constexpr tutti::call_signature reference{"allreduce", "ring", "float", "std::plus<void>", 4};
+
+tutti::call call_of(const tutti::call_signature& signature) { return {&signature, 7, 100, 2, {"main.cpp", 12}}; }
+
+}  // namespace
+
+TEST_CASE("every field of a call changes its fingerprint, the call site does not") {
+  static constexpr tutti::call_signature other_collective{"reduce", "ring", "float", "std::plus<void>", 4};
+  static constexpr tutti::call_signature other_algorithm{"allreduce", "flat", "float", "std::plus<void>", 4};
+  static constexpr tutti::call_signature other_type{"allreduce", "ring", "int", "std::plus<void>", 4};
+  static constexpr tutti::call_signature other_operation{"allreduce", "ring", "float", "tutti::maximum", 4};
+  static constexpr tutti::call_signature other_size{"allreduce", "ring", "float", "std::plus<void>", 8};
+  // Text that moves from one field to the next is another text.
+  static constexpr tutti::call_signature moved_text{"allreducer", "ing", "float", "std::plus<void>", 4};
+
+  std::set<std::uint64_t> fingerprints{call_of(reference).fingerprint()};
+  for (const auto* signature :
+       {&other_collective, &other_algorithm, &other_type, &other_operation, &other_size, &moved_text}) {
+    CHECK(signature->hash != reference.hash);
+    CHECK(fingerprints.insert(call_of(*signature).fingerprint()).second);
+  }
+  tutti::call c = call_of(reference);
+  c.sequence = 8;
+  CHECK(fingerprints.insert(c.fingerprint()).second);
+  c = call_of(reference);
+  c.count = 101;
+  CHECK(fingerprints.insert(c.fingerprint()).second);
+  c = call_of(reference);
+  c.root = -1;
+  CHECK(fingerprints.insert(c.fingerprint()).second);
+  c = call_of(reference);
+  c.where = {"other.cpp", 99};
+  CHECK(c.fingerprint() == call_of(reference).fingerprint());
+}
+
+TEST_CASE("fingerprints of many near calls all differ") {
+  std::set<std::uint64_t> fingerprints;
+  std::size_t calls = 0;
+  for (std::uint64_t sequence = 1; sequence <= 40; ++sequence) {
+    for (std::size_t count = 0; count <= 40; ++count) {
+      for (int root = -1; root <= 40; ++root) {
+        fingerprints.insert(tutti::call{&reference, sequence, count, root, {}}.fingerprint());
+        ++calls;
+      }
+    }
+  }
+  for (int bit = 7; bit < 64; ++bit) {
+    fingerprints.insert(tutti::call{&reference, 1, std::size_t{1} << bit, -1, {}}.fingerprint());
+    ++calls;
+  }
+  CHECK(fingerprints.size() == calls);
+}
+
+TEST_CASE("a fingerprint is known at compile time and counts are of full width") {
+  static_assert(tutti::call{&reference, 1, 1, -1, {}}.fingerprint() != 0);
+  static_assert(std::same_as<decltype(tutti::call::count), std::size_t>);
+  static_assert(tutti::call{&reference, 1, 1, -1, {}}.fingerprint() !=
+                tutti::call{&reference, 1, (std::size_t{1} << 32) + 1, -1, {}}.fingerprint());
+}
+
+TEST_CASE("a call describes itself in words") {
+  const std::string words = call_of(reference).describe();
+  for (const std::string_view part :
+       {"allreduce", "100", "float", "std::plus<void>", "root 2", "ring", "7", "main.cpp:12"}) {
+    CAPTURE(words);
+    CAPTURE(part);
+    CHECK(words.find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("a call without type, operation or root does not speak of them") {
+  static constexpr tutti::call_signature nothing{"barrier", "dissemination", "", "", 1};
+  const std::string words = tutti::call{&nothing, 3, 0, -1, {"main.cpp", 5}}.describe();
+  CHECK(words.find("barrier") != std::string::npos);
+  CHECK(words.find("root") == std::string::npos);
+  CHECK(words.find("with") == std::string::npos);
+  CHECK(words.find("bytes") == std::string::npos);
+  CHECK(tutti::call{}.describe() == "no call");
+}
+
+TEST_CASE("a call site is where the function with the default argument was called") {
+  const auto site = [](tutti::call_site where = tutti::call_site::current()) { return where; };
+  const tutti::call_site here = site();
+  const unsigned line = __LINE__ - 1;
+  CHECK(here.line == line);
+  CHECK(std::string_view(here.file).ends_with("call.cpp"));
+}
+
+TEST_CASE("types are named as the compiler spells them") {
+  static_assert(tutti::type_name<int>() == "int");
+  static_assert(tutti::type_name<float>() == "float");
+  static_assert(tutti::type_name<somewhere::thing>() == "somewhere::thing");
+  CHECK(tutti::type_name<std::complex<float>>() == "std::complex<float>");
+  CHECK(tutti::type_name<std::plus<>>().starts_with("std::plus<"));
+  const std::string_view holder = tutti::type_name<somewhere::holder<const int*, 3>>();
+  CHECK(holder.starts_with("somewhere::holder<const int"));
+  CHECK(holder.ends_with("3>"));
+  static_assert(tutti::type_name<std::int64_t>() != tutti::type_name<std::int32_t>());
+}

@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace measure {
@@ -104,6 +105,18 @@ inline arguments parse(int argc, const char* const* argv) {
   return asked;
 }
 
+/// The CPUs that the calling thread may run on.
+inline std::vector<int> allowed_cpus() {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  std::vector<int> cpus;
+  if (pthread_getaffinity_np(pthread_self(), sizeof mine, &mine) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &mine)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
 /// Binds the calling thread to its CPU of the list. Called by a rank before it touches its buffers.
 inline void pin(int rank, const std::vector<int>& cpus) {
   if (cpus.empty()) return;
@@ -117,13 +130,8 @@ inline void pin(int rank, const std::vector<int>& cpus) {
 
 /// The only CPU that the calling thread may run on, or -1 when there are several.
 inline int pinned_to() {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  if (pthread_getaffinity_np(pthread_self(), sizeof mine, &mine) != 0 || CPU_COUNT(&mine) != 1) return -1;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &mine)) return cpu;
-  }
-  return -1;
+  const std::vector<int> cpus = allowed_cpus();
+  return cpus.size() == 1 ? cpus.front() : -1;
 }
 
 /// Floats that begin at a cache line.
@@ -265,8 +273,9 @@ class buffers {
 };
 
 /// Seconds that `iterations` calls back to back take, from a barrier until the last rank has finished its last call.
+/// The only place that calls, so that each collective is compiled once.
 template <class Group, class Call>
-double sample(Group& group, Call& call, long iterations) {
+[[gnu::noinline]] double sample(Group& group, Call& call, long iterations) {
   group.barrier();
   const auto start = std::chrono::steady_clock::now();
   for (long i = 0; i < iterations; ++i) {
@@ -277,11 +286,17 @@ double sample(Group& group, Call& call, long iterations) {
   return group.maximum(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 /// Runs the collective once into a poisoned output and checks what it left there.
-template <class Call>
-void check_once(buffers& data, Call& call) {
+template <class Group, class Call>
+void check_once(Group& group, buffers& data, Call& call) {
   data.poison();
-  call();
+  sample(group, call, 1);
   data.check();
 }
 
@@ -289,22 +304,34 @@ void check_once(buffers& data, Call& call) {
 /// `seconds`. The result is checked before and after.
 template <class Group, class Call>
 double microseconds(Group& group, buffers& data, Call& call, double seconds) {
-  check_once(data, call);
-  long iterations = 1;
-  double elapsed = sample(group, call, iterations);
-  while (elapsed < 1e-3) elapsed = sample(group, call, iterations *= 2);
-  iterations = std::max(3L, static_cast<long>(static_cast<double>(iterations) * 2.5e-3 / elapsed));
-  for (double warm = elapsed; warm < seconds / 10;) warm += sample(group, call, iterations);
+  check_once(group, data, call);
 
+  // One sample can be a thousand times too long where ranks share a core: the number of calls goes by the middle of
+  // three.
+  const auto typical = [&](long iterations) {
+    return median({sample(group, call, iterations), sample(group, call, iterations), sample(group, call, iterations)});
+  };
+  long iterations = 1;
+  double elapsed = typical(iterations);
+  while (elapsed < 1e-3) {
+    iterations *= static_cast<long>(std::clamp(1.5e-3 / elapsed, 2.0, 10.0));
+    elapsed = typical(iterations);
+  }
+  iterations = std::max(3L, static_cast<long>(static_cast<double>(iterations) * 2.5e-3 / elapsed));
+  for (double warm = 0; warm < seconds / 10;) warm += sample(group, call, iterations);
+
+  // What lies between samples is not counted in their time, but must not last for ever either.
+  const auto start = std::chrono::steady_clock::now();
+  const auto waited = [&] {
+    return group.maximum(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  };
   std::vector<double> samples;
-  for (double spent = 0; spent < seconds || samples.size() < 3;) {
+  for (double spent = 0; samples.size() < 3 || (spent < seconds && waited() < 10 * seconds + 1);) {
     samples.push_back(sample(group, call, iterations));
     spent += samples.back();
   }
   data.check();
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle / static_cast<double>(iterations) * 1e6;
+  return median(std::move(samples)) / static_cast<double>(iterations) * 1e6;
 }
 
 /// Times every size that was asked for; rank 0 prints a line `bytes,microseconds` for each as soon as it is known.

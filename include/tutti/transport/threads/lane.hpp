@@ -303,10 +303,16 @@ class threads_lane {
                               << bytes << " in round " << round_ << " of " << call_.describe()
                               << ": the schedule does not fit together"});
     } else {
-      // The message may be left over from an earlier call: then it is that call that did not fit together.
-      const auto theirs = group_->state(peer).log.read_low(s.sequence);
-      const auto mine = theirs ? group_->state(rank_).log.read(theirs->sequence) : std::nullopt;
-      disagree(peer, mine ? *mine : call_, theirs);
+      // The message may be left over from an earlier call, or its sender may be past this one: it is the first call that
+      // the two did not call alike that went wrong.
+      const auto sent = group_->state(peer).log.read_low(s.sequence);
+      const std::uint64_t last = sent && sent->sequence < call_.sequence ? sent->sequence : call_.sequence;
+      for (std::uint64_t sequence = last > 15 ? last - 15 : 1; sequence <= last; ++sequence) {
+        const auto mine = group_->state(rank_).log.read(sequence);
+        const auto theirs = group_->state(peer).log.read(sequence);
+        if (mine && theirs && mine->fingerprint() != theirs->fingerprint()) disagree(peer, *mine, theirs);
+      }
+      disagree(peer, call_, std::nullopt);  // it is long ago: that call is no longer known
     }
     group_->raise();
   }

@@ -67,6 +67,8 @@ static_assert(is_identity<tutti::maximum>(0U) && is_identity<tutti::minimum>(~0U
 static_assert(is_identity<tutti::minimum>(std::numeric_limits<float>::infinity()));
 static_assert(is_identity<tutti::maximum>(-std::numeric_limits<double>::infinity()));
 static_assert(is_identity<std::bit_and<>>(-1) && is_identity<std::bit_and<>>(std::uint8_t{255}));
+static_assert(is_identity<std::bit_and<>>(true) && is_identity<std::bit_and<>>(std::uint16_t{65535}));
+static_assert(!tutti::identity<std::bit_and<>, float>::known && none_commutes<double, std::bit_and<>, std::bit_xor<>>);
 static_assert(is_identity<std::bit_or<>>(0) && is_identity<std::bit_xor<>>(0));
 static_assert(is_identity<std::logical_and<>>(true) && is_identity<std::logical_or<>>(false));
 static_assert(!tutti::identity<product, quaternion>::known && !tutti::identity<std::minus<>, int>::known);

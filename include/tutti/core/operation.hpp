@@ -83,7 +83,8 @@ struct is_commutative
           (detail::is_number<T> && detail::is_one_of<Op, T, std::plus, std::multiplies>) ||
           (std::is_arithmetic_v<T> &&
            (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum> ||
-            detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor, std::logical_and, std::logical_or>))> {};
+            detail::is_one_of<Op, T, std::logical_and, std::logical_or>)) ||
+          (std::is_integral_v<T> && detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>)> {};
 
 template <class Op, class T>
 struct is_commutative<commutative<Op>, T> : std::true_type {};
@@ -110,16 +111,17 @@ constexpr T highest_value() {
 }  // namespace detail
 
 template <class Op, class T>
-  requires(std::is_arithmetic_v<T> && (detail::is_one_of<Op, T, std::plus, std::multiplies, std::bit_and, std::bit_or,
-                                                         std::bit_xor, std::logical_and, std::logical_or> ||
-                                       std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>))
+  requires(std::is_arithmetic_v<T> &&
+           (detail::is_one_of<Op, T, std::plus, std::multiplies, std::logical_and, std::logical_or> ||
+            (std::is_integral_v<T> && detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>) ||
+            std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>))
 struct identity<Op, T> {
   static constexpr bool known = true;
   static constexpr T value = [] {
     if constexpr (detail::is_one_of<Op, T, std::multiplies, std::logical_and>) return static_cast<T>(1);
     if constexpr (std::is_same_v<Op, minimum>) return detail::highest_value<T>();
     if constexpr (std::is_same_v<Op, maximum>) return detail::lowest_value<T>();
-    if constexpr (detail::is_one_of<Op, T, std::bit_and> && std::is_integral_v<T>) return static_cast<T>(~T{});
+    if constexpr (detail::is_one_of<Op, T, std::bit_and>) return std::is_same_v<T, bool> ? T{1} : static_cast<T>(-1);
     return T{};
   }();
 };

@@ -64,7 +64,7 @@ TEST_CASE("the README's commands exist") {
 
 TEST_CASE("the README's links lead to files") {
   const std::string text = house::read("README.md");
-  const std::regex link("\\]\\(([^)#:]+)\\)");
+  const std::regex link("\\[[^\\]]+\\]\\(([^)#: ]+)\\)");
   for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match) {
     const std::string target = (*match)[1];
     CAPTURE(target);

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// The README's table of algorithms is what the library has.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <tutti/schedule/algorithms.hpp>
+#include <type_traits>
+#include <vector>
+
+#include "house/source_tree.hpp"
+
+namespace {
+
+struct row {
+  std::string algorithm;
+  std::string collectives;
+  std::string ranks;
+  std::string ordered;
+
+  friend bool operator==(const row&, const row&) = default;
+};
+
+doctest::String toString(const row& r) {
+  return (r.algorithm + " | " + r.collectives + " | " + r.ranks + " | " + r.ordered).c_str();
+}
+
+constexpr int collectives = static_cast<int>(tutti::collective::barrier) + 1;
+
+/// Adds to the row what `A` has to say of one collective.
+template <class A, tutti::collective C>
+void add(std::string& names, int& implemented, bool& reduces, bool& ordered) {
+  if constexpr (tutti::implements<A, C>) {
+    using enum tutti::collective;
+    ++implemented;
+    names += (names.empty() ? "" : ", ") + std::string(tutti::name_of(C));
+    if constexpr (C == reduce || C == reduce_scatter || C == allreduce) {
+      reduces = true;
+      ordered = ordered && tutti::schedule_for<C, A>::rank_ordered;
+    }
+  }
+}
+
+template <class A>
+row row_of() {
+  using enum tutti::collective;
+  std::string names;
+  int implemented = 0;
+  bool reduces = false;
+  bool ordered = true;
+  const auto add_all = [&]<tutti::collective... C>() { (add<A, C>(names, implemented, reduces, ordered), ...); };
+  add_all.template
+  operator()<broadcast, scatter, gather, reduce, reduce_scatter, allgather, allreduce, alltoall, barrier>();
+  if (implemented == collectives) names = "all";
+  const char* const ranks = tutti::supports<A>(3) ? "any" : "powers of two";
+  return {'`' + std::string(tutti::name_of<A>()) + '`', names, ranks, !reduces ? "-" : ordered ? "yes" : "no"};
+}
+
+std::vector<row> rows_in_readme() {
+  std::vector<row> result;
+  for (const std::string& line : house::lines(house::read("README.md"))) {
+    if (!line.starts_with("| `")) continue;
+    std::vector<std::string> cells;
+    for (std::size_t begin = 2; begin < line.size();) {
+      const std::size_t end = line.find(" |", begin);
+      cells.push_back(line.substr(begin, end - begin));
+      begin = end == std::string::npos ? end : end + 3;
+    }
+    if (cells.size() >= 5) result.push_back({cells[0], cells[1], cells[2], cells[4]});
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("the README's table of algorithms is true and complete") {
+  using namespace tutti;
+  const std::vector<row> rows{row_of<flat>(),
+                              row_of<ring>(),
+                              row_of<circulant>(),
+                              row_of<pat>(),
+                              row_of<bruck>(),
+                              row_of<hypercube_halving>(),
+                              row_of<hypercube_doubling>(),
+                              row_of<halving_doubling>(),
+                              row_of<recursive_doubling>(),
+                              row_of<binomial>(),
+                              row_of<single_master>(),
+                              row_of<naive>(),
+                              row_of<scatter_allgather>(),
+                              row_of<dissemination>()};
+  const std::vector<row> written = rows_in_readme();
+  REQUIRE(written.size() == rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) CHECK(written[i] == rows[i]);
+}

@@ -133,7 +133,8 @@ void check_supported(place at, collective c) {
 
 // ---- The call -----------------------------------------------------------------------------------------------------------
 template <collective C, class A, class T, class Op>
-inline constexpr call_signature signature{name_of(C), name_of<A>(), type_name<T>(),
+inline constexpr call_signature signature{name_of(C), name_of<A>(),
+                                          C == collective::barrier ? std::string_view{} : type_name<T>(),
                                           std::is_same_v<Op, no_operation> ? std::string_view{} : type_name<Op>(),
                                           sizeof(T)};
 

@@ -61,6 +61,11 @@ class pending_reduction : public pending_operation<Comm> {
   execution<S, vector_storage<element>, fold> execution_;
 };
 
+// Not the blocking form's: the two travel on different lanes and never meet.
+template <class A, class T, class Op>
+inline constexpr call_signature pending_signature{"iallreduce", name_of<A>(), type_name<T>(), type_name<Op>(),
+                                                  sizeof(T)};
+
 template <class Algorithm, class T, class Op, class Comm>
 pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count, Op op, std::span<T> result,
                          call_site where) {
@@ -76,8 +81,8 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
       comm.progress();
     }
     using operation = pending_reduction<Comm, S, T, Op>;
-    started.emplace(new operation(comm, on, make_call<verb, A, T, Op>(comm, count, -1, where), make_schedule<S>(-1), memory,
-                                  count, std::move(op), result),
+    const call c{&pending_signature<A, T, Op>, comm.next_call(), count, -1, where};
+    started.emplace(new operation(comm, on, c, make_schedule<S>(-1), memory, count, std::move(op), result),
                     &operation::destroy);
   });
   return std::move(*started);
@@ -85,9 +90,9 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
 
 }  // namespace detail
 
-/// Begins an allreduce and returns at once; `in` and `out` (n elements each) must stay, and `out` is not touched, until the
-/// returned `pending` says that it has finished. Otherwise as `allreduce`. Ranks begin nonblocking collectives in the same
-/// order among themselves and the blocking ones.
+/// Begins an allreduce and returns at once; `in` and `out` (n elements each) must stay, and `out` is not touched, until
+/// the returned `pending` says that it has finished. Otherwise as `allreduce`. Ranks begin nonblocking collectives in
+/// the same order among themselves and the blocking ones.
 template <class Algorithm = automatic, class Comm, class In, class Out, class Op>
 [[nodiscard]] pending<Comm> iallreduce(Comm& comm, const In& in, Out&& out, Op op,
                                        call_site where = call_site::current()) {
@@ -98,7 +103,8 @@ template <class Algorithm = automatic, class Comm, class In, class Out, class Op
   const std::span<T> to = detail::writable(out);
   detail::check_elements(comm.place(), verb, "output", to.size(), from.size());
   detail::check_overlap(comm.place(), verb, from, to);
-  return detail::iallreduce<Algorithm, T>(comm, {.in = from.data(), .out = to.data()}, to.size(), std::move(op), to, where);
+  return detail::iallreduce<Algorithm, T>(comm, {.in = from.data(), .out = to.data()}, to.size(), std::move(op), to,
+                                          where);
 }
 
 /// In place: `data` (n elements) is input and output.
@@ -106,8 +112,8 @@ template <class Algorithm = automatic, class Comm, class Data, class Op>
 [[nodiscard]] pending<Comm> iallreduce(Comm& comm, Data&& data, Op op, call_site where = call_site::current()) {
   using T = detail::element_t<Data>;
   const std::span<T> buffer = detail::writable(data);
-  return detail::iallreduce<Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()}, buffer.size(), std::move(op),
-                                          buffer, where);
+  return detail::iallreduce<Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()}, buffer.size(),
+                                          std::move(op), buffer, where);
 }
 
 }  // namespace tutti

@@ -22,6 +22,8 @@ namespace tutti::detail {
 /// stores and acquire loads alone.
 class call_log {
  public:
+  static constexpr std::size_t length = 16;
+
   void write(const call& c) noexcept {
     entry& e = entries_[c.sequence % entries_.size()];
     e.sequence.store(0, std::memory_order_relaxed);
@@ -66,7 +68,7 @@ class call_log {
     std::atomic<const char*> file{""};
     std::atomic<unsigned> line{0};
   };
-  std::array<entry, 16> entries_;
+  std::array<entry, length> entries_;
 };
 
 enum class presence : int { running, left, failed };

@@ -303,22 +303,24 @@ class threads_lane {
                               << bytes << " in round " << round_ << " of " << call_.describe()
                               << ": the schedule does not fit together"});
     } else {
-      // The message may be left over from an earlier call, or its sender may be past this one: it is the first call that
-      // the two did not call alike that went wrong.
-      const auto sent = group_->state(peer).log.read_low(s.sequence);
-      const std::uint64_t last = sent && sent->sequence < call_.sequence ? sent->sequence : call_.sequence;
-      for (std::uint64_t sequence = last > 15 ? last - 15 : 1; sequence <= last; ++sequence) {
-        const auto mine = group_->state(rank_).log.read(sequence);
-        const auto theirs = group_->state(peer).log.read(sequence);
-        if (mine && theirs && mine->fingerprint() != theirs->fingerprint()) disagree(peer, *mine, theirs);
-      }
-      disagree(peer, call_, std::nullopt);  // it is long ago: that call is no longer known
+      disagree(peer);
     }
     group_->raise();
   }
-  [[gnu::noinline, gnu::cold]] void disagree(int peer, const call& mine, const std::optional<call>& theirs) {
+  /// The two ranks differ in this call or in an earlier one that both were let go from: the first one is what went wrong.
+  [[gnu::noinline, gnu::cold]] void disagree(int peer) {
+    const call_log& my_log = group_->state(rank_).log;
+    const call_log& their_log = group_->state(peer).log;
+    std::optional<call> mine = call_;
+    std::optional<call> theirs;
+    for (std::uint64_t back = call_log::length; back-- > 0 && !theirs;) {
+      if (back >= call_.sequence) continue;
+      mine = my_log.read(call_.sequence - back);
+      theirs = their_log.read(call_.sequence - back);
+      if (!mine || !theirs || mine->fingerprint() == theirs->fingerprint()) theirs.reset();
+    }
     // Named in rank order, so that the text does not depend on who noticed.
-    const std::string my_text = mine.describe();
+    const std::string my_text = theirs ? mine->describe() : call_.describe();
     const std::string their_text = theirs ? theirs->describe() : "something else";
     const bool first = rank_ < peer;
     group_->fail({errc::mismatch, peer,
@@ -362,7 +364,7 @@ class threads_lane {
       if (peer == rank_) continue;
       const auto theirs = group_->state(peer).log.read(call_.sequence);
       if (theirs && theirs->fingerprint() != fingerprint_) {
-        disagree(peer, call_, theirs);
+        disagree(peer);
         group_->raise();
       }
     }

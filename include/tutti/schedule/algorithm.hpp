@@ -3,6 +3,7 @@
 
 #include <tutti/schedule/derive.hpp>
 
+#include <concepts>
 #include <string_view>
 
 namespace tutti {
@@ -67,12 +68,20 @@ TUTTI_DETAIL_DERIVED_SCHEDULE(barrier, barrier_of<A>)
 template <collective C, class A>
 using schedule_for = typename detail::chosen_schedule<C, A>::type;
 
+/// A schedule whose blocks are slots, as all-to-all needs it: slot b of a rank begins with its block for rank
+/// `s.destination(at, b)` and ends with the block from rank `s.source(at, b)`.
+template <class S>
+concept slotted_schedule = schedule<S> && requires(const S& s, place at, int slot) {
+  { s.destination(at, slot) } -> std::same_as<int>;
+  { s.source(at, slot) } -> std::same_as<int>;
+};
+
 /// Algorithm `A` can do collective `C`.
 template <class A, collective C>
 concept implements = requires {
   typename schedule_for<C, A>;
 }
-&&schedule<schedule_for<C, A>>;
+&&schedule<schedule_for<C, A>> && (C != collective::alltoall || slotted_schedule<schedule_for<C, A>>);
 
 /// The algorithm's name as users write it.
 template <class A>

@@ -14,6 +14,7 @@
 #include <tutti/schedule/naive.hpp>
 #include <tutti/schedule/pat.hpp>
 #include <tutti/schedule/recursive_doubling.hpp>
+#include <tutti/schedule/recursive_multiplying.hpp>
 #include <tutti/schedule/ring.hpp>
 #include <tutti/schedule/scatter_allgather.hpp>
 #include <tutti/schedule/single_master.hpp>

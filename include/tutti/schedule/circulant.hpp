@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/schedule/derive.hpp>
 #include <tutti/schedule/logarithm.hpp>
-#include <tutti/schedule/route.hpp>
 
 namespace tutti {
 
@@ -18,6 +18,18 @@ struct circulant {
     return {half, {half, 1, end - half}};
   }
 };
+
+namespace detail {
+template <>
+struct remaining_way<circulant> {
+  static constexpr int before(int size, int k, int h) {
+    for (int i = 0; i < k; ++i) {
+      if (const int half = ((size - 1) >> (i + 1)) + 1; h >= half) h -= half;
+    }
+    return h;
+  }
+};
+}  // namespace detail
 
 static_assert(proved<circulant, 1, 8>);
 

@@ -41,7 +41,7 @@ namespace detail {
 /// Runs all ranks of a schedule with symbolic values: a send completes only when its receive is posted, messages
 /// between two ranks match in the order posted. The order in which ranks advance does not matter to the outcome.
 template <collective C, schedule S>
-class symbolic_run {
+requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
  public:
   constexpr symbolic_run(const S& s, int size, int root)
       : s_{s}, size_{size}, root_{root}, blocks_{s.blocks(size)}, expressions_{size} {}

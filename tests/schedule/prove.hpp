@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/schedule/cost.hpp>
+#include <tutti/schedule/proof.hpp>
+
+#include <doctest/doctest.h>
+
+#include <initializer_list>
+#include <string>
+
+namespace schedule_test {
+
+/// Every root of a small group; of a large one those at its edges and in its middle.
+template <class Visit>
+void each_root(int size, Visit visit) {
+  if (size <= 33) {
+    for (int root = 0; root < size; ++root) visit(root);
+  } else {
+    for (const int root : {0, 1, size / 2, size - 1}) visit(root);
+  }
+}
+
+/// Runs the symbolic proof of algorithm `A` doing collective `C` for each size up to 64 and each root.
+template <class A, tutti::collective C>
+void prove_one() {
+  if constexpr (tutti::implements<A, C>) {
+    using S = tutti::schedule_for<C, A>;
+    int cases = 0;
+    for (int size = 1; size <= 64; ++size) {
+      if (!tutti::supports<A>(size)) continue;
+      const auto prove_root = [&](int root) {
+        const tutti::verdict v = tutti::correct<C, S>(size, root);
+        ++cases;
+        if (!v) {
+          FAIL_CHECK(std::string(tutti::name_of<A>())
+                     << " " << std::string(tutti::name_of(C)) << ", size " << size << ", root " << root << ": fault "
+                     << static_cast<int>(v.what) << " at rank " << v.rank);
+        }
+      };
+      if constexpr (tutti::rooted<S>) {
+        each_root(size, prove_root);
+      } else {
+        prove_root(0);
+      }
+    }
+    CHECK(cases > 0);
+  }
+}
+
+/// The proof for each collective that `A` implements. Returns how many those are.
+template <class A>
+int prove() {
+  using enum tutti::collective;
+  prove_one<A, broadcast>();
+  prove_one<A, scatter>();
+  prove_one<A, gather>();
+  prove_one<A, reduce>();
+  prove_one<A, reduce_scatter>();
+  prove_one<A, allgather>();
+  prove_one<A, allreduce>();
+  prove_one<A, alltoall>();
+  prove_one<A, barrier>();
+  return tutti::implements<A, broadcast> + tutti::implements<A, scatter> + tutti::implements<A, gather> +
+         tutti::implements<A, reduce> + tutti::implements<A, reduce_scatter> + tutti::implements<A, allgather> +
+         tutti::implements<A, allreduce> + tutti::implements<A, alltoall> + tutti::implements<A, barrier>;
+}
+
+/// The route and all that is derived from it, in static_assert: the route itself proves what is derived, so rooted
+/// schedules, which have a case for every root, need fewer sizes here.
+template <class R>
+constexpr bool route_is_proved() {
+  using enum tutti::collective;
+  static_assert(tutti::proved<R, 1, 64>);
+  static_assert(tutti::proved_schedule<reduce_scatter, R, 1, 16>);
+  static_assert(tutti::proved_schedule<allgather, R, 1, 16>);
+  static_assert(tutti::proved_schedule<allreduce, R, 1, 16>);
+  static_assert(tutti::proved_schedule<alltoall, R, 1, 16>);
+  static_assert(tutti::proved_schedule<barrier, R, 1, 16>);
+  static_assert(tutti::proved_schedule<reduce, R, 1, 8>);
+  static_assert(tutti::proved_schedule<broadcast, R, 1, 8>);
+  static_assert(tutti::proved_schedule<scatter, R, 1, 8>);
+  static_assert(tutti::proved_schedule<gather, R, 1, 8>);
+  return true;
+}
+
+template <class R>
+void check_route(int up_to) {
+  for (int size = 1; size <= up_to; ++size) {
+    if (tutti::supports<R>(size) && !tutti::valid_route<R>(size)) FAIL_CHECK("size " << size);
+  }
+}
+
+template <tutti::collective C, class A>
+tutti::schedule_cost cost(int size) {
+  return tutti::count(tutti::detail::with_root<tutti::schedule_for<C, A>>(0), size);
+}
+
+inline int ceil_log2(int size) {
+  int q = 0;
+  while ((1 << q) < size) ++q;
+  return q;
+}
+
+inline int floor_log2(int size) {
+  int f = 0;
+  while ((2 << f) <= size) ++f;
+  return f;
+}
+
+/// What every route costs: n(p-1)/p bytes each way, `rounds` rounds, one message a round.
+template <class R>
+void check_route_costs(int size, int rounds) {
+  using enum tutti::collective;
+  CAPTURE(size);
+  const long long others = size - 1;
+  const tutti::schedule_cost scattered{.rounds = rounds,
+                                       .fan_in = 1,
+                                       .messages = static_cast<long long>(size) * rounds,
+                                       .volume = size * others,
+                                       .sent = others,
+                                       .received = others,
+                                       .folds = others};
+  tutti::schedule_cost gathered = scattered;
+  gathered.folds = 0;
+  const tutti::schedule_cost both{.rounds = 2 * rounds,
+                                  .fan_in = 1,
+                                  .messages = 2 * scattered.messages,
+                                  .volume = 2 * size * others,
+                                  .sent = 2 * others,
+                                  .received = 2 * others,
+                                  .folds = others};
+  CHECK(cost<reduce_scatter, R>(size) == scattered);
+  CHECK(cost<allgather, R>(size) == gathered);
+  CHECK(cost<allreduce, R>(size) == both);
+  // Restricted to one root every other rank sends its partial result, or gets the whole vector, once.
+  CHECK(cost<reduce, R>(size).volume == others);
+  CHECK(cost<broadcast, R>(size).volume == others);
+  CHECK(cost<reduce, R>(size).rounds == rounds);
+  CHECK(cost<gather, R>(size).received == others);
+  CHECK(cost<scatter, R>(size).sent == others);
+}
+
+}  // namespace schedule_test

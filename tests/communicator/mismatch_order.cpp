@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// F1, F2: calls in another order, the same with the places that the message names, and messages left over.
+
+#include "communicator/mismatch.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace test;
+using tutti::binomial, tutti::bruck, tutti::circulant, tutti::dissemination, tutti::flat, tutti::naive, tutti::ring;
+
+TEST_CASE("F1 mismatch: the order of two calls") {
+  const deadline limit(std::chrono::seconds(60));
+  const std::vector<std::pair<verb, std::string>> verbs{{broadcast<flat, int>, "broadcast"},
+                                                        {scatter<binomial, int>, "scatter"},
+                                                        {gather<flat, int>, "gather"},
+                                                        {reduce<binomial, int>, "reduce"},
+                                                        {reduce_scatter<ring, int>, "reduce_scatter"},
+                                                        {allgather<circulant, int>, "allgather"},
+                                                        {allreduce<naive, int>, "allreduce"},
+                                                        {alltoall<bruck, int>, "alltoall"},
+                                                        {barrier<dissemination>, "barrier"},
+                                                        {iallreduce<ring, int>, "iallreduce"}};
+  for (const int ranks : {2, 3, 5}) {
+    for (const auto& [first, first_name] : verbs) {
+      for (const auto& [second, second_name] : verbs) {
+        if (first == second) continue;
+        const std::string name = first_name + " and " + second_name + ", " + std::to_string(ranks) + " ranks";
+        CAPTURE(name);
+        const auto ended = outcomes_of_run(ranks, [&, one = first, other = second](communicator& comm) {
+          const bool odd = comm.rank() == 1;
+          (odd ? other : one)(comm, {5, 0, odd ? odd_place : usual_place});
+          (odd ? one : other)(comm, {5, 0, {"second.cpp", 3}});
+          tutti::barrier(comm);
+        });
+        for (const auto& of_rank : ended.of) {
+          CHECK(of_rank.kind == "mismatch");
+          CHECK(of_rank.text == ended.run.text);
+        }
+        CAPTURE(ended.run.text);
+        CHECK(contains(ended.run.text, "called " + first_name + ' '));
+        CHECK(contains(ended.run.text, "rank 1 called " + second_name + ' '));
+        CHECK(contains(ended.run.text, "usual.cpp:1"));
+        CHECK(contains(ended.run.text, "odd.cpp:2"));
+      }
+    }
+  }
+}
+
+TEST_CASE("F2 mismatch: the four that another library let pass or hung on, with the lines where they were called") {
+  const deadline limit(std::chrono::seconds(60));
+  std::atomic<int> odd_line = 0;
+  std::atomic<int> usual_line = 0;
+  for (const int ranks : {2, 3, 5}) {
+    CAPTURE(ranks);
+    const auto check = [&](const std::string& what, auto&& odd_call, auto&& usual_call) {
+      CAPTURE(what);
+      const auto ended = outcomes_of_run(ranks, [&](communicator& comm) {
+        std::vector<int> data(200, 1);
+        if (comm.rank() == 1) {
+          odd_call(comm, data);
+        } else {
+          usual_call(comm, data);
+        }
+        tutti::barrier(comm);
+      });
+      for (const auto& of_rank : ended.of) {
+        CHECK(of_rank.kind == "mismatch");
+        CHECK(of_rank.text == ended.run.text);
+      }
+      CAPTURE(ended.run.text);
+      CHECK(contains(ended.run.text, __FILE__ ":" + std::to_string(odd_line)));
+      CHECK(contains(ended.run.text, __FILE__ ":" + std::to_string(usual_line)));
+    };
+    check(
+        "sum and product",
+        [&](communicator& comm, std::vector<int>& data) {
+          odd_line = __LINE__ + 1;
+          tutti::allreduce(comm, data, std::multiplies{});
+        },
+        [&](communicator& comm, std::vector<int>& data) {
+          usual_line = __LINE__ + 1;
+          tutti::allreduce(comm, data, std::plus{});
+        });
+    check(
+        "roots",
+        [&](communicator& comm, std::vector<int>& data) {
+          odd_line = __LINE__ + 1;
+          tutti::broadcast(comm, data, 1);
+        },
+        [&](communicator& comm, std::vector<int>& data) {
+          usual_line = __LINE__ + 1;
+          tutti::broadcast(comm, data, 0);
+        });
+    check(
+        "100 and 200 elements",
+        [&](communicator& comm, std::vector<int>& data) {
+          odd_line = __LINE__ + 1;
+          tutti::allreduce(comm, std::span(data).first(100), std::plus{});
+        },
+        [&](communicator& comm, std::vector<int>& data) {
+          usual_line = __LINE__ + 1;
+          tutti::allreduce(comm, data, std::plus{});
+        });
+    check(
+        "200 and 100 elements",
+        [&](communicator& comm, std::vector<int>& data) {
+          odd_line = __LINE__ + 1;
+          tutti::allreduce(comm, data, std::plus{});
+        },
+        [&](communicator& comm, std::vector<int>& data) {
+          usual_line = __LINE__ + 1;
+          tutti::allreduce(comm, std::span(data).first(100), std::plus{});
+        });
+  }
+}
+
+TEST_CASE("F1 mismatch: a message that nobody received is found in the end") {
+  const deadline limit(std::chrono::seconds(30));
+  for (const int ranks : {2, 3, 5}) {
+    CAPTURE(ranks);
+    const auto ended = outcomes_of_run(ranks, [](communicator& comm) {
+      tutti::barrier(comm);
+      if (comm.rank() == 1) broadcast<flat, int>(comm, {2, 1, odd_place});
+    });
+    for (const auto& of_rank : ended.of) CHECK(of_rank.kind == "none");
+    CHECK(ended.run.kind == "mismatch");
+    CAPTURE(ended.run.text);
+    CHECK(contains(ended.run.text, "rank 0 never received what rank 1 sent in broadcast of"));
+    CHECK(contains(ended.run.text, "odd.cpp:2"));
+  }
+}

@@ -11,7 +11,7 @@ using enum tutti::collective;
 using tutti::hop;
 using tutti::place;
 
-namespace {
+namespace archetypes {
 
 /// The least that is a schedule.
 struct least_schedule {
@@ -164,7 +164,9 @@ static_assert(tutti::rooted<tutti::schedule_for<broadcast, tutti::scatter_allgat
 static_assert(!tutti::rooted<tutti::binomial::allreduce>);
 static_assert(tutti::supports<tutti::ring>(7) && !tutti::supports<tutti::hypercube_halving>(7));
 
-}  // namespace
+}  // namespace archetypes
+
+using namespace archetypes;
 
 TEST_CASE("a schedule derived from the least route runs") {
   for (int size = 1; size <= 16; ++size) {

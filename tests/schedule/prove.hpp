@@ -11,6 +11,8 @@
 
 namespace schedule_test {
 
+using tutti::place;
+
 /// Every root of a small group; of a large one those at its edges and in its middle.
 template <class Visit>
 void each_root(int size, Visit visit) {
@@ -19,6 +21,29 @@ void each_root(int size, Visit visit) {
   } else {
     for (const int root : {0, 1, size / 2, size - 1}) visit(root);
   }
+}
+
+/// Where a schedule says that a round's messages may be read from their senders' vectors, all ranks say so of the same
+/// rounds, and each message is a run of neighbouring blocks.
+template <class S>
+bool shares_truthfully(const S& s, int size) {
+  if constexpr (requires(place at) { s.shared(at, 0); }) {
+    const int rounds = s.rounds({0, size});
+    for (int rank = 0; rank < size; ++rank) {
+      const place at{rank, size};
+      for (int k = 0; k < s.rounds(at); ++k) {
+        if (k < rounds && s.shared(at, k) != s.shared({0, size}, k)) return false;
+        if (!s.shared(at, k)) continue;
+        bool runs = s.rounds(at) == rounds;
+        s.round(at, k, [&](auto step) {
+          const int first = tutti::modulo(step.what.first, s.blocks(size));
+          runs &= step.what.count == 1 || (step.what.stride == 1 && first + step.what.count <= s.blocks(size));
+        });
+        if (!runs) return false;
+      }
+    }
+  }
+  return true;
 }
 
 /// Runs the symbolic proof of algorithm `A` doing collective `C` for each size up to 64 and each root.
@@ -32,6 +57,7 @@ void prove_one() {
       const auto prove_root = [&](int root) {
         const tutti::verdict v = tutti::correct<C, S>(size, root);
         ++cases;
+        if (!shares_truthfully(tutti::detail::with_root<S>(root), size)) FAIL_CHECK("shared, size " << size);
         if (!v) {
           FAIL_CHECK(std::string(tutti::name_of<A>())
                      << " " << std::string(tutti::name_of(C)) << ", size " << size << ", root " << root << ": fault "

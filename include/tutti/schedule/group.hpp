@@ -8,10 +8,11 @@
 
 namespace tutti {
 
-/// A finite group on the ranks `[0, size)` whose identity is 0, able to move block sets: `translate(a, b)` is the set
-/// `{a * h : h in b}`. `translatable(b)` says whether that is a block set for every `a`; routes may only use such sets.
+/// A finite group on the ranks `[0, size)` whose identity is 0, made by `G{size}`. It moves block sets: `translate(a, b)`
+/// is `{a * h : h in b}`, and `translatable(b)` says whether that is a block set for every `a`; routes use only such sets.
 template <class G>
-concept group = std::copyable<G> && std::constructible_from<G, int> && requires(const G& g, int a, block_set b) {
+concept group = std::copyable<G> && requires(const G& g, int a, block_set b) {
+  G{a};
   { g.size } -> std::convertible_to<int>;
   { g.multiply(a, a) } -> std::same_as<int>;
   { g.inverse(a) } -> std::same_as<int>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // The MPI side of the comparison: one source, compiled with the wrapper of whichever MPI is compared. Its launcher
-// starts the ranks and pins them.
+// starts the ranks and pins them, or they pin themselves where --cpus is given.
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1

@@ -35,7 +35,8 @@ void run(int size, F&& f) {
       [&](int rank, const char* what) {
         group->fail({errc::peer_failed, rank, message() << "rank " << rank << " failed: " << what});
         group->leave(rank, detail::presence::failed);
-      });
+      },
+      [&] { return group->culprit(); });
   if (group->failed()) return;  // every rank has had its exception, and dealt with it
   group->check_received();
   group->check();

@@ -41,7 +41,9 @@ class communicator {
   /// How long this rank may wait within one collective before every rank throws `timed_out`. Zero, the default: for ever.
   template <class Rep, class Period>
   void timeout(std::chrono::duration<Rep, Period> limit) {
-    transport_.timeout(std::chrono::duration_cast<std::chrono::nanoseconds>(limit));
+    using std::chrono::nanoseconds;
+    const bool endless = std::chrono::duration<double, std::nano>(limit) >= nanoseconds::max();
+    transport_.timeout(endless ? nanoseconds::max() : std::chrono::duration_cast<nanoseconds>(limit));
   }
 
   // ---- For writers of collectives -------------------------------------------------------------------------------------

@@ -50,6 +50,16 @@ class call_log {
     return c;
   }
 
+  /// The number of the last call, 0 if there was none.
+  std::uint64_t last() const noexcept {
+    std::uint64_t greatest = 0;
+    for (const entry& e : entries_) {
+      const std::uint64_t sequence = e.sequence.load(std::memory_order_acquire);
+      if (sequence > greatest) greatest = sequence;
+    }
+    return greatest;
+  }
+
   /// The call whose number ends in these 32 bits.
   std::optional<call> read_low(std::uint32_t low) const noexcept {
     for (const entry& e : entries_) {
@@ -133,6 +143,11 @@ class threads_group {
       failed_.store(true, std::memory_order_release);
     }
     wake_all();
+  }
+  /// The rank that failed, if the group failed of that; else -1.
+  int culprit() {
+    const std::lock_guard lock(mutex_);
+    return failed() && failure_.kind == errc::peer_failed ? failure_.peer : -1;
   }
   /// A rank's function has returned.
   void leave(int rank, presence how) {

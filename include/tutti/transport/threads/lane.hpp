@@ -173,7 +173,10 @@ class threads_lane {
   }
 
   void glance() {
-    if (++idle_ % 64 == 0) look_up();
+    group_->check();
+    if (++glances_ % 64 != 0) return;
+    look_up();
+    look_around();
   }
 
   void awake() {
@@ -181,7 +184,7 @@ class threads_lane {
     armed_ = false;
     idle_ = 0;
     started_ = {};
-    left_seen_ = false;
+    left_seen_ = -1;
   }
 
   [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
@@ -329,17 +332,21 @@ class threads_lane {
   }
 
   [[gnu::cold, gnu::noinline]] void idle_slowly() {
+    const bool first = started_ == std::chrono::steady_clock::time_point{};
     const auto nap = look_up();
+    const bool tired = idle_ > policy_.spins + policy_.yields;
     if (armed_) {
       group_->state(rank_).bell.sleep(seen_, nap);
       armed_ = false;
       idle_ = policy_.spins;
-    } else if (idle_ <= policy_.spins + policy_.yields) {
-      sched_yield();
-    } else {
-      look_around();
+      return;
+    }
+    if (first || tired) look_around();
+    if (tired) {
       seen_ = group_->state(rank_).bell.prepare();
       armed_ = true;
+    } else {
+      sched_yield();
     }
   }
 
@@ -347,18 +354,15 @@ class threads_lane {
   std::chrono::nanoseconds look_up() {
     group_->check();
     const auto now = std::chrono::steady_clock::now();
-    if (started_ == std::chrono::steady_clock::time_point{}) {
-      started_ = now;
-      look_around();
-    }
+    if (started_ == std::chrono::steady_clock::time_point{}) started_ = now;
     constexpr auto longest = std::chrono::nanoseconds(std::chrono::milliseconds(100));
     if (*limit_ <= std::chrono::nanoseconds::zero()) return longest;
-    const auto left = started_ + *limit_ - now;
+    const auto left = *limit_ - (now - started_);
     if (left <= std::chrono::nanoseconds::zero()) expire(now);
     return left < longest ? left : longest;
   }
 
-  /// Others may be in another call, or gone: then what is waited for never comes.
+  /// Others may be in another call, or gone: then what is waited for never comes. Called once after a look in vain.
   [[gnu::noinline, gnu::cold]] void look_around() {
     for (int peer = 0; peer < group_->size(); ++peer) {
       if (peer == rank_) continue;
@@ -369,8 +373,8 @@ class threads_lane {
       }
     }
     if (group_->state(awaited_).status.load(std::memory_order_acquire) == presence::running) return;
-    // What it sent before it left is visible now: only a second look in vain means that nothing will come.
-    if (!std::exchange(left_seen_, true)) return;
+    // What it sent before it left is visible now: only another look in vain means that nothing will come.
+    if (std::exchange(left_seen_, awaited_) != awaited_) return;
     group_->fail({errc::peer_failed, awaited_,
                   message() << "rank " << awaited_ << " left while rank " << rank_ << " waited for it in round " << round_
                             << " of " << call_.describe()});
@@ -379,9 +383,15 @@ class threads_lane {
 
   [[noreturn, gnu::noinline, gnu::cold]] void expire(std::chrono::steady_clock::time_point now) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count();
-    group_->fail({errc::timed_out, awaited_,
-                  message() << "rank " << awaited_ << " was late: rank " << rank_ << " waited " << waited
-                            << " ms for it in round " << round_ << " of " << call_.describe()});
+    // The rank waited for may itself wait for another: one that has not come to this call at all is the one to name.
+    const auto reached = [this](int rank) { return group_->state(rank).log.last() >= call_.sequence; };
+    int late = awaited_;
+    for (int rank = group_->size(); rank-- > 0;)
+      if (!reached(rank)) late = rank;
+    group_->fail({errc::timed_out, late,
+                  message() << "rank " << late << " was late: rank " << rank_ << " waited " << waited << " ms for rank "
+                            << awaited_ << " in round " << round_ << " of " << call_.describe()
+                            << (reached(late) ? "" : ", which that rank has not called")});
     group_->raise();
   }
 
@@ -404,8 +414,9 @@ class threads_lane {
   // Waiting.
   int awaited_ = 0;
   int idle_ = 0;
+  unsigned glances_ = 0;
   bool armed_ = false;
-  bool left_seen_ = false;
+  int left_seen_ = -1;  // whom this rank has seen to be gone while it waited for it
   std::uint32_t seen_ = 0;
   std::chrono::steady_clock::time_point started_{};
 };

@@ -41,7 +41,7 @@ int main() {
     std::vector<matrix> named = chosen;
     tutti::allreduce(comm, chosen, product);
     tutti::allreduce<tutti::recursive_doubling>(comm, named, product);
-    right[static_cast<std::size_t>(comm.rank())] = chosen == expected && named == expected;
+    right[static_cast<std::size_t>(comm.rank())] = chosen == expected && named == expected ? 1 : 0;
   });
   for (int rank = 0; rank < ranks; ++rank) {
     std::printf("rank %d: %s\n", rank, right[static_cast<std::size_t>(rank)] ? "right" : "WRONG");

@@ -10,7 +10,7 @@ namespace digits {
 namespace {
 
 // The frame of the plot inside the picture, in pixels.
-constexpr double width = 800, height = 480, left = 82, right = 764, top = 92, bottom = 416;
+constexpr double width = 800, height = 480, margin = 20, left = 82, right = 764, top = 92, bottom = 416;
 constexpr std::string_view training_colour = "#0b62a4", held_out_colour = "#d1570b";
 
 std::string number(double value) {
@@ -96,16 +96,16 @@ std::string loss_chart(const std::vector<epoch_result>& epochs, const std::strin
                     number(height) + "\" viewBox=\"0 0 " + number(width) + " " + number(height) +
                     "\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n"
                     "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
-  svg += text_at(left, 28, "font-size=\"17\" font-weight=\"bold\"", title);
-  svg += text_at(left, 50, "fill=\"#555\"", subtitle);
+  svg += text_at(margin, 28, "font-size=\"17\" font-weight=\"bold\"", title);
+  svg += text_at(margin, 50, "font-size=\"12\" fill=\"#555\"", subtitle);
 
   // The legend stands above the frame, where no curve can run through it.
   const auto legend = [&](double at, std::string_view colour, std::string_view name) {
     svg += line_from(at, 72, at + 28, 72, "stroke-width=\"2.5\" stroke=\"" + std::string(colour) + "\"");
     svg += text_at(at + 36, 76.5, "", name);
   };
-  legend(left, training_colour, "training images, mean over the epoch");
-  legend(left + 310, held_out_colour, "held-out images, after the epoch");
+  legend(margin, training_colour, "training images, mean over the epoch");
+  legend(margin + 310, held_out_colour, "held-out images, after the epoch");
 
   for (const double tick : axis.ticks) {
     svg += line_from(left, axis.y(tick), right, axis.y(tick), "stroke=\"#ddd\"");
@@ -121,12 +121,15 @@ std::string loss_chart(const std::vector<epoch_result>& epochs, const std::strin
   svg += line_from(left, top, left, bottom, "stroke=\"#222\"");
   svg += text_at((left + right) / 2, height - 18, "text-anchor=\"middle\"", "epoch");
   const std::string middle = number((top + bottom) / 2);
-  svg += text_at(22, (top + bottom) / 2, "text-anchor=\"middle\" transform=\"rotate(-90 22 " + middle + ")\"",
+  svg += text_at(margin, (top + bottom) / 2,
+                 "text-anchor=\"middle\" transform=\"rotate(-90 " + number(margin) + " " + middle + ")\"",
                  "loss (cross-entropy, nats; log scale)");
 
   const auto curve = [&](std::string_view colour, const auto& loss_of) {
     std::string points;
-    for (std::size_t i = 0; i < epochs.size(); ++i) {
+    // More points than pixels show nothing more.
+    const std::size_t stride = 1 + epochs.size() / 2000;
+    for (std::size_t i = 0; i < epochs.size(); i += std::min(stride, std::max(epochs.size() - 1 - i, std::size_t{1}))) {
       points += number(x(static_cast<int>(i) + 1)) + "," + number(axis.y(loss_of(epochs[i]))) + " ";
     }
     const std::string paint(colour);

@@ -95,7 +95,7 @@ idx_header read_idx_header(file& from, int dimensions, const char* meaning) {
   }
   idx_header header;
   for (int d = 0; d < dimensions; ++d) {
-    const auto* at = bytes.data() + 4 + 4 * d;
+    const auto* at = bytes.data() + 4 * (1 + static_cast<std::size_t>(d));
     const auto extent = std::size_t{at[0]} << 24 | std::size_t{at[1]} << 16 | std::size_t{at[2]} << 8 | at[3];
     if (extent == 0) fail(from.path(), "the IDX header gives a size of 0");
     if (header.bytes > (std::size_t{1} << 40) / extent) fail(from.path(), "the IDX header gives an impossible size");

@@ -383,15 +383,15 @@ class threads_lane {
 
   [[noreturn, gnu::noinline, gnu::cold]] void expire(std::chrono::steady_clock::time_point now) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count();
-    // The rank waited for may itself wait for another: one that has not come to this call at all is the one to name.
-    const auto reached = [this](int rank) { return group_->state(rank).log.last() >= call_.sequence; };
+    // The rank waited for may itself wait for another: if some have not come to this call, the last of them is to blame.
+    const auto last = [this](int rank) { return group_->state(rank).log.last(); };
     int late = awaited_;
-    for (int rank = group_->size(); rank-- > 0;)
-      if (!reached(rank)) late = rank;
+    for (int rank = 0; rank < group_->size(); ++rank)
+      if (last(rank) < call_.sequence && last(rank) < last(late)) late = rank;
     group_->fail({errc::timed_out, late,
                   message() << "rank " << late << " was late: rank " << rank_ << " waited " << waited << " ms for rank "
                             << awaited_ << " in round " << round_ << " of " << call_.describe()
-                            << (reached(late) ? "" : ", which that rank has not called")});
+                            << (last(late) < call_.sequence ? ", which that rank has not called" : "")});
     group_->raise();
   }
 

@@ -17,7 +17,7 @@ namespace tutti {
 ///
 /// If `f` throws on a rank, every other rank that takes part in a collective throws `peer_failed` naming it, and `run`
 /// rethrows the exception that came first. Throws `usage_error` if `size < 1`, `resource_error` if the system refuses
-/// threads, `mismatch` if in the end a rank has been sent something that it never received.
+/// threads, `mismatch` if in the end the ranks have not all made the same calls.
 template <class F>
 void run(int size, F&& f) {
   if (size < 1) throw usage_error(message() << "run: number of ranks is " << size << ", must be at least 1");
@@ -38,7 +38,7 @@ void run(int size, F&& f) {
       },
       [&] { return group->culprit(); });
   if (group->failed()) return;  // every rank has had its exception, and dealt with it
-  group->check_received();
+  group->check_same_calls();
   group->check();
 }
 

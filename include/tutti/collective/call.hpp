@@ -140,7 +140,7 @@ inline constexpr call_signature signature{name_of(C), name_of<A>(),
 
 template <collective C, class A, class T, class Op, class Comm>
 call make_call(Comm& comm, std::size_t count, int root, call_site where) {
-  return {&signature<C, A, T, Op>, comm.next_call(), count, root, where};
+  return comm.next_call(signature<C, A, T, Op>, count, root, where);
 }
 
 /// Runs until finished; whatever is pending besides goes on meanwhile.
@@ -155,6 +155,13 @@ void finish(Comm& comm, Lane& lane, Execution& execution) {
   lane.awake();
 }
 
+/// A rank that sends along a tree need not wait for its receivers; one that exchanges waits for others anyway.
+template <class Comm, class S>
+constexpr policy policy_for(bool streaming) {
+  using transport = typename Comm::transport_type;
+  return {transport::pack_bytes, rooted<S> ? transport::copy_bytes : transport::exchange_copy_bytes, streaming};
+}
+
 /// A blocking collective: opens the lane, runs the schedule, and lets nobody touch the caller's memory after it is left,
 /// by return or by exception.
 template <class Comm, class S, class Storage, class Op>
@@ -163,7 +170,7 @@ void run_schedule(Comm& comm, const call& c, const S& schedule, Storage storage,
   try {
     lane.open(c);
     execution<S, Storage, Op> execution(schedule, comm.place(), std::move(storage), std::move(op), comm.scratch(),
-                                        Comm::transport_type::pack_bytes, streaming);
+                                        policy_for<Comm, S>(streaming));
     finish(comm, lane, execution);
   } catch (const std::exception& e) {
     lane.abandon(e.what());

@@ -47,6 +47,13 @@ class short_list {
   std::size_t capacity_ = N;
 };
 
+/// How a collective treats memory and messages.
+struct policy {
+  std::size_t pack_bytes;  // messages of several pieces up to this size travel as one
+  std::size_t copy_bytes;  // messages up to this size are copied away rather than waited for
+  bool streaming;          // the results are written past the caches
+};
+
 /// One round of a collective on one rank: where its blocks lie, which sends are posted, and what has arrived.
 ///
 /// A step's blocks travel as one message if they are one run of memory or small; else each run of neighbouring blocks, and
@@ -56,16 +63,19 @@ class open_round {
  public:
   using value_type = typename Storage::value_type;
 
-  open_round(Storage storage, Op op, arena& scratch, std::size_t pack_bytes, bool streaming, bool overlapping)
+  open_round(Storage storage, Op op, arena& scratch, const policy& how, bool overlapping)
       : storage_(std::move(storage)),
         op_(std::move(op)),
         scratch_(&scratch),
-        pack_bytes_(pack_bytes),
-        streaming_(streaming),
+        policy_(how),
         overlapping_(overlapping) {}
 
   template <class L>
-  void begin(L& lane) {
+  void begin(L& lane, bool last, bool shared) {
+    last_ = last;
+    shared_ = shared;
+    published_ = false;
+    readers_.clear();
     arrivals_.clear();
     lane.begin_round();
     copied_from_ = nullptr;
@@ -75,6 +85,12 @@ class open_round {
   }
   template <class L>
   void add(L& lane, const send& step) {
+    if constexpr (sharing_lane<L>) {
+      if (shared_) {
+        readers_.push_back(step, *scratch_);
+        return;
+      }
+    }
     post(lane, step);
   }
   template <class L>
@@ -86,17 +102,36 @@ class open_round {
     arrivals_.push_back({step.peer, step.what, step.operand == side::left ? kind::left : kind::right}, *scratch_);
   }
 
+  /// Everything has been added.
+  template <class L>
+  void expect(L& lane) {
+    if constexpr (sharing_lane<L>)
+      for (std::size_t i = 0; shared_ && i < arrivals_.size(); ++i) lane.expect(arrivals_[i].peer);
+  }
+
   /// Takes in what has arrived; true when the round is over.
   template <class L>
   bool advance(L& lane) {
+    if constexpr (sharing_lane<L>) {
+      if (shared_ && !published_) {
+        if (!publish(lane)) return false;
+        published_ = true;
+      }
+    }
     if (!receive(lane)) return false;
+    if constexpr (sharing_lane<L>) {
+      if (shared_) {
+        lane.end_shared();
+        shared_ = false;
+      }
+    }
     if (must_settle_) {
       if (!lane.settled()) return false;
       must_settle_ = false;
     }
     return true;
   }
-  void finish() { storage_.finish(streaming_); }
+  void finish() { storage_.finish(policy_.streaming); }
 
  private:
   using T = value_type;
@@ -109,7 +144,7 @@ class open_round {
 
   // ---- messages -----------------------------------------------------------------------------------------------------
   int messages(const block_set& set) const {
-    if (set.count == 1 || storage_.elements(set) * sizeof(T) <= pack_bytes_) return 1;
+    if (set.count == 1 || storage_.elements(set) * sizeof(T) <= policy_.pack_bytes) return 1;
     if (set.stride != 1) return set.count;
     return set.at(0, storage_.blocks()) + set.count > storage_.blocks() ? 2 : 1;
   }
@@ -139,7 +174,7 @@ class open_round {
         n += storage_.size(block);
       }
       const std::size_t bytes = n * sizeof(T);
-      const bool buffered = lane.buffers(bytes);
+      const bool buffered = bytes <= policy_.copy_bytes;
       if (!contiguous) {
         data = gather(set, n);
         writable = true;
@@ -155,7 +190,60 @@ class open_round {
         data = copy_;
       }
       must_settle_ |= writable && !buffered;
-      lane.send(step.peer, reinterpret_cast<const std::byte*>(data), bytes);
+      lane.send(step.peer, reinterpret_cast<const std::byte*>(data), bytes, buffered);
+    }
+  }
+
+  /// Shows all readers of this round the part of the vector that they read. False while there is no room.
+  template <class L>
+  bool publish(L& lane) {
+    if (readers_.size() == 0) return true;
+    const int blocks = storage_.blocks();
+    // The part of the vector from the first to the last element that anyone reads, and whether it lies in one piece.
+    std::size_t begin = storage_.count();
+    std::size_t end = 0;
+    const int some = readers_[0].what.at(0, blocks);
+    const T* const known = storage_.source(some);
+    const std::size_t known_offset = storage_.offset(some);
+    bool in_one_piece = true;
+    bool writable = false;
+    int seen = -1;
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+      const block_set& set = readers_[i].what;
+      for (int j = 0; j < set.count; ++j) {
+        const int block = set.at(j, blocks);
+        if (block == seen) continue;
+        seen = block;
+        const std::size_t offset = storage_.offset(block);
+        begin = offset < begin ? offset : begin;
+        end = offset + storage_.size(block) > end ? offset + storage_.size(block) : end;
+        writable |= storage_.writable(block);
+        in_one_piece &= address(storage_.source(block)) - address(known) == (offset - known_offset) * sizeof(T);
+      }
+    }
+    const std::size_t bytes = (end - begin) * sizeof(T);
+    const bool copied = bytes <= policy_.copy_bytes;
+    const T* data = known + (static_cast<std::ptrdiff_t>(begin) - static_cast<std::ptrdiff_t>(known_offset));
+    if (!in_one_piece || (overlapping_ && writable && !copied)) {
+      if (copies_used_ == 0) copy_published(begin, end);
+      data = copies_;
+      writable = true;
+    }
+    if (!lane.publish(reinterpret_cast<const std::byte*>(data), bytes, begin * sizeof(T), copied)) return false;
+    must_settle_ |= writable && !copied;
+    for (std::size_t i = 0; i < readers_.size(); ++i) lane.publish_to(readers_[i].peer, copied);
+    return true;
+  }
+  static std::uintptr_t address(const T* element) { return reinterpret_cast<std::uintptr_t>(element); }
+  void copy_published(std::size_t begin, std::size_t end) {
+    T* const copy = take_copy(end - begin);
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+      const block_set& set = readers_[i].what;
+      if (i != 0 && set == readers_[i - 1].what) continue;  // all read the same
+      for (int j = 0; j < set.count; ++j) {
+        const int block = set.at(j, storage_.blocks());
+        copy_elements(copy + (storage_.offset(block) - begin), storage_.source(block), storage_.size(block), false);
+      }
     }
   }
 
@@ -195,7 +283,7 @@ class open_round {
                  arrivals_[group_end_].what == first.what)
             ++group_end_;
         message_ = 0;
-        messages_ = messages(first.what);
+        messages_ = shared_ ? 1 : messages(first.what);
         views_.clear();
       }
       for (; message_ < messages_; ++message_) {
@@ -218,6 +306,11 @@ class open_round {
   template <class L>
   const std::byte* arrived(L& lane, const arrival& a, const block_set& set, std::size_t n) {
     const std::size_t bytes = n * sizeof(T);
+    if constexpr (sharing_lane<L>) {
+      if (shared_) {
+        return lane.look(a.peer, storage_.remote_offset(a.peer, set.at(0, storage_.blocks())) * sizeof(T));
+      }
+    }
     if constexpr (viewing_lane<L>) {
       return lane.view(a.peer, bytes);
     } else {
@@ -235,8 +328,7 @@ class open_round {
   template <class L>
   void take_in(L& lane, const block_set& set, std::size_t n) {
     const std::size_t sources = views_.size();
-    if constexpr (viewing_lane<L>)
-      for (std::size_t i = 0; i < sources; ++i) lane.claim(arrivals_[group_ + i].peer);
+    claim(lane, sources);
     if constexpr (alignof(T) > 32) {
       for (std::size_t i = 0; i < sources; ++i) {
         if (reinterpret_cast<std::uintptr_t>(views_[i]) % alignof(T) == 0) continue;
@@ -261,13 +353,35 @@ class open_round {
       }
       if (run == 0) continue;
       if (own == nullptr) {
-        copy_elements(to, reinterpret_cast<const T*>(views_[0]) + done, run, streaming_);
+        copy_elements(to, reinterpret_cast<const T*>(views_[0]) + done, run, policy_.streaming && last_);
       } else if constexpr (!std::is_same_v<Op, no_operation>) {
         fold(to, own, done, run);
       }
       done += run;
     }
     for (int i = 0; i < set.count; ++i) storage_.mark(set.at(i, blocks));
+    release(lane, sources);
+  }
+
+  template <class L>
+  void claim(L& lane, std::size_t sources) {
+    if constexpr (sharing_lane<L>) {
+      if (shared_) {
+        lane.claim_shared();
+        return;
+      }
+    }
+    if constexpr (viewing_lane<L>)
+      for (std::size_t i = 0; i < sources; ++i) lane.claim(arrivals_[group_ + i].peer);
+  }
+  template <class L>
+  void release(L& lane, std::size_t sources) {
+    if constexpr (sharing_lane<L>) {
+      if (shared_) {
+        lane.release_shared();
+        return;
+      }
+    }
     if constexpr (viewing_lane<L>)
       for (std::size_t i = 0; i < sources; ++i) lane.release(arrivals_[group_ + i].peer);
   }
@@ -280,16 +394,19 @@ class open_round {
       operands_.push_back(reinterpret_cast<const T*>(views_[i]) + offset, *scratch_);
     operands_.push_back(own, *scratch_);
     for (; i < arriving; ++i) operands_.push_back(reinterpret_cast<const T*>(views_[i]) + offset, *scratch_);
-    fold_all(to, &operands_[0], static_cast<int>(arriving + 1), n, op_, streaming_);
+    fold_all(to, &operands_[0], static_cast<int>(arriving + 1), n, op_, policy_.streaming && last_);
   }
 
   Storage storage_;
   [[no_unique_address]] Op op_;
   arena* scratch_;
-  std::size_t pack_bytes_;
-  bool streaming_;
+  policy policy_;
   bool overlapping_;
+  bool last_ = false;         // the round's results are final: nobody reads them from here any more
+  bool shared_ = false;       // ranks read where others have published
+  bool published_ = false;
   bool must_settle_ = false;  // memory that a later round writes is being read by others
+  short_list<send, 16> readers_;
   short_list<arrival, 16> arrivals_;
   std::size_t group_ = 0;
   std::size_t group_end_ = 0;
@@ -314,19 +431,20 @@ class execution {
  public:
   using value_type = typename Storage::value_type;
 
-  execution(S schedule, place at, Storage storage, Op op, arena& scratch, std::size_t pack_bytes, bool streaming)
+  execution(S schedule, place at, Storage storage, Op op, arena& scratch, const policy& how)
       : schedule_(std::move(schedule)),
         at_(at),
         rounds_(schedule_.rounds(at)),
-        current_(std::move(storage), std::move(op), scratch, pack_bytes, streaming, S::overlapping) {}
+        current_(std::move(storage), std::move(op), scratch, how, S::overlapping) {}
 
   /// Does what can be done now; true when the collective has finished on this rank.
   template <lane L>
   bool advance(L& lane) {
     for (; round_ < rounds_; ++round_, open_ = false) {
       if (!open_) {
-        current_.begin(lane);
+        current_.begin(lane, round_ + 1 == rounds_, sharing_lane<L> && shared_round(schedule_, at_, round_));
         schedule_.round(at_, round_, [&](auto step) { current_.add(lane, step); });
+        current_.expect(lane);
         open_ = true;
       }
       if (!current_.advance(lane)) return false;

@@ -25,7 +25,7 @@ class pending_reduction : public pending_operation<Comm> {
         result_(result),
         execution_(schedule, owner.place(),
                    vector_storage<element>(wide_, count, schedule.blocks(owner.size()), owner.rank(), scratch_),
-                   lower::fold(std::move(op)), scratch_, Comm::transport_type::pack_bytes, streams<element>(count)) {
+                   lower::fold(std::move(op)), scratch_, policy_for<Comm, S>(streams<element>(count))) {
     try {
       lane.lane.open(c);
     } catch (...) {
@@ -81,7 +81,7 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
       comm.progress();
     }
     using operation = pending_reduction<Comm, S, T, Op>;
-    const call c{&pending_signature<A, T, Op>, comm.next_call(), count, -1, where};
+    const call c = comm.next_call(pending_signature<A, T, Op>, count, -1, where);
     started.emplace(new operation(comm, on, c, make_schedule<S>(-1), memory, count, std::move(op), result),
                     &operation::destroy);
   });

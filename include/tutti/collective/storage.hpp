@@ -78,6 +78,11 @@ class vector_storage {
     return sum;
   }
 
+  /// Where the block begins in the whole vector, here and on another rank.
+  std::size_t offset(int block) const { return layout_.offset(block); }
+  std::size_t remote_offset(int, int block) const { return layout_.offset(block); }
+  std::size_t count() const { return layout_.count(); }
+
   /// Whether the block's current value lies in memory that this collective writes.
   bool writable(int block) const { return in_place_ || marks_[block]; }
   const T* source(int block) {
@@ -137,6 +142,11 @@ class slot_storage {
   int blocks() const { return schedule_.blocks(at_.size); }
   std::size_t size(int) const { return each_; }
   std::size_t elements(const block_set& set) const { return each_ * static_cast<std::size_t>(set.count); }
+  std::size_t offset(int slot) const { return each_ * static_cast<std::size_t>(schedule_.destination(at_, slot)); }
+  std::size_t remote_offset(int peer, int slot) const {
+    return each_ * static_cast<std::size_t>(schedule_.destination(place{peer, at_.size}, slot));
+  }
+  std::size_t count() const { return each_ * static_cast<std::size_t>(blocks()); }
   bool writable(int slot) const { return marks_[slot]; }
   const T* source(int slot) {
     if (marks_[slot]) return target(slot);

@@ -4,6 +4,7 @@
 // This room answers: who takes part, and what does a rank keep between its calls?
 
 #include <tutti/core/arena.hpp>
+#include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/place.hpp>
 #include <tutti/core/progress.hpp>
@@ -57,8 +58,12 @@ class communicator {
   lane_type& lane() { return blocking_lane_; }
   /// Scratch memory of the blocking collective under way.
   arena& scratch() { return scratch_; }
-  /// The number of the next call, from 1; every rank counts alike.
-  std::uint64_t next_call() { return ++calls_; }
+  /// Gives the next call its number, from 1, and its history; every rank counts alike.
+  call next_call(const call_signature& signature, std::size_t count, int root, call_site where) {
+    const call c{&signature, ++calls_, history_, count, root, where};
+    history_ = c.fingerprint();
+    return c;
+  }
 
   /// One lane for nonblocking collectives, and which collective is on it.
   struct pending_lane {
@@ -105,6 +110,7 @@ class communicator {
   lane_type blocking_lane_;
   arena scratch_;
   std::uint64_t calls_ = 0;
+  std::uint64_t history_ = 0;
   std::uint64_t started_ = 0;
   std::vector<std::unique_ptr<pending_lane>> pending_lanes_;
   in_progress pending_{nullptr};

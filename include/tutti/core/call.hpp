@@ -32,19 +32,21 @@ struct call_signature {
   }
 };
 
-/// One call of a collective on one rank. `sequence` counts the calls on the communicator from 1; `root` is -1 where the
+/// One call of a collective on one rank. `sequence` counts the calls on the communicator from 1; `history` is the
+/// fingerprint of the call before; `root` is -1 where the
 /// collective has none.
 struct call {
   const call_signature* signature = nullptr;
   std::uint64_t sequence = 0;
+  std::uint64_t history = 0;
   std::size_t count = 0;
   int root = -1;
   call_site where = {};
 
-  /// A number that is the same on every rank exactly if the calls fit together (up to 64-bit hash collisions). It rides in
-  /// every message.
+  /// A number that is the same on every rank exactly if this call and all before it fit together (up to 64-bit hash
+  /// collisions). It rides in every message.
   constexpr std::uint64_t fingerprint() const {
-    std::uint64_t h = signature->hash ^ (sequence * 0x9E3779B97F4A7C15ULL);
+    std::uint64_t h = (history ^ signature->hash) + (sequence * 0x9E3779B97F4A7C15ULL);
     h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;
     h ^= count + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(root + 2);
     h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;

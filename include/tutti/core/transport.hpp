@@ -17,8 +17,8 @@ namespace tutti {
 ///
 /// - `open(call)`: a collective begins; every message until the next `open` carries its fingerprint.
 /// - `begin_round()`: the sends that follow read memory as it is now.
-/// - `send(peer, data, bytes)`: starts a send. The bytes stay unchanged until `settled()`, unless `buffers(bytes)`.
-/// - `buffers(bytes)`: whether a message of that size is copied away at once.
+/// - `send(peer, data, bytes, copy)`: starts a send. With `copy` the bytes are copied away at once; else they stay
+///   unchanged until `settled()`.
 /// - `try_recv(peer, data, bytes)`: asks for the next message of `peer`, which has exactly `bytes` bytes; true when it is
 ///   there. Until then it is called again with the same arguments, and no other receive from that peer in between.
 /// - `settled()`: whether every send has finished.
@@ -35,8 +35,7 @@ concept lane = requires(L& l, const call& c, int peer, const std::byte* out, std
                         const std::string& reason) {
   l.open(c);
   l.begin_round();
-  l.send(peer, out, bytes);
-  { l.buffers(bytes) } -> std::convertible_to<bool>;
+  l.send(peer, out, bytes, true);
   { l.try_recv(peer, in, bytes) } -> std::convertible_to<bool>;
   { l.settled() } -> std::convertible_to<bool>;
   l.idle();
@@ -58,6 +57,26 @@ concept viewing_lane = lane<L> && requires(L& l, int peer, std::size_t bytes) {
   l.release(peer);
 };
 
+/// A lane on which a rank can show one part of its vector to all others at once. In a shared round every message is read from
+/// where its sender has published; a schedule says which of its rounds may be shared, and they are so on every rank.
+///
+/// - `publish(data, bytes, origin, copy)`: shows the bytes `[origin, origin + bytes)` of this rank's vector; false while
+///   there is no room. `publish_to(reader, copy)`: that rank will read it; without `copy` until then the bytes stay.
+/// - `expect(peer)`: a hint that the peer's part will be looked for soon.
+/// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not published.
+/// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
+/// - `end_shared()`: this rank has ended the round. Every rank ends every shared round.
+template <class L>
+concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data, std::size_t bytes) {
+  { l.publish(data, bytes, bytes, true) } -> std::same_as<bool>;
+  l.publish_to(peer, true);
+  l.expect(peer);
+  { l.look(peer, bytes) } -> std::same_as<const std::byte*>;
+  l.claim_shared();
+  l.release_shared();
+  l.end_shared();
+};
+
 /// What a transport costs, for choosing algorithms: seconds.
 struct cost_parameters {
   double round;    ///< latency of one dependent round
@@ -72,6 +91,8 @@ struct cost_parameters {
 /// - `make_lane(index)`: a new lane; both ends use the same index.
 /// - `costs()`: the same on every rank.
 /// - `T::pack_bytes`: messages of several pieces up to this size travel as one; the same on every rank.
+/// - `T::copy_bytes`: up to this size it is better to copy a message away than to wait for its receiver, where the sender
+///   has nothing to wait for; `T::exchange_copy_bytes`: the same where it waits for others anyway.
 /// - `timeout(limit)`: how long a rank may wait within one collective; zero means for ever.
 /// - `check()`: throws what the group failed of, if it failed.
 template <class T>
@@ -83,6 +104,8 @@ concept transport = requires(T& t, const T& c, int index, std::chrono::nanosecon
   { t.make_lane(index) } -> std::same_as<typename T::lane_type>;
   { c.costs() } -> std::same_as<cost_parameters>;
   { T::pack_bytes } -> std::convertible_to<std::size_t>;
+  { T::copy_bytes } -> std::convertible_to<std::size_t>;
+  { T::exchange_copy_bytes } -> std::convertible_to<std::size_t>;
   t.timeout(limit);
   t.check();
 };

@@ -22,6 +22,7 @@ struct flat {
 
     constexpr int rounds(place at) const { return flat::rounds(at.size); }
     constexpr int blocks(int size) const { return size; }
+    constexpr bool shared(place, int) const { return true; }
     template <class Emit>
     constexpr void round(place at, int, Emit&& emit) const {
       for (int peer = at.rank + 1; peer < at.size; ++peer) emit(send{peer, one_block(peer)});
@@ -31,6 +32,9 @@ struct flat {
     }
   };
 
+  using allgather = dual<reduce_scatter>;
+  using barrier = allgather;
+
   /// Slot h is exchanged with the ranks at distance h: the derived schedule without its search.
   struct alltoall {
     static constexpr bool rank_ordered = true;
@@ -38,6 +42,7 @@ struct flat {
 
     constexpr int rounds(place at) const { return flat::rounds(at.size); }
     constexpr int blocks(int size) const { return size; }
+    constexpr bool shared(place, int) const { return true; }
     constexpr int destination(place at, int slot) const { return cyclic{at.size}.multiply(at.rank, slot); }
     constexpr int source(place at, int slot) const {
       return cyclic{at.size}.multiply(at.rank, cyclic{at.size}.inverse(slot));

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <tutti/schedule/group.hpp>
+#include <tutti/schedule/proof_buffer.hpp>
 
 #include <concepts>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace tutti {
 
@@ -115,27 +115,26 @@ constexpr bool valid_route(int size) {
   if (rounds < 0 || (size == 1 && rounds != 0)) return false;
 
   constexpr int never = -1;
-  const auto ranks = static_cast<std::size_t>(size);
-  std::vector<int> sent_in(ranks, never);
+  detail::proof_buffer<int> sent_in(size, never);
   for (int k = 0; k < rounds; ++k) {
     for (int port = 0; port < view::ports(size, k); ++port) {
       const auto [by, what] = view::entry(size, k, port);
       if (what.count == 0) continue;
       if (by == 0 || what.count < 0 || what.count >= size || !g.translatable(what)) return false;
       for (int i = 0; i < what.count; ++i) {
-        int& round = sent_in[static_cast<std::size_t>(what.at(i, size))];
+        int& round = sent_in[what.at(i, size)];
         if (round != never) return false;
         round = k;
       }
     }
   }
   if (sent_in[0] != never) return false;
-  for (std::size_t h = 1; h < ranks; ++h) {
+  for (int h = 1; h < size; ++h) {
     if (sent_in[h] == never) return false;
   }
 
   // Per remainder: the message of this round that folds into it first, counted over the whole route.
-  std::vector<int> folded_by(ranks, never);
+  detail::proof_buffer<int> folded_by(size, never);
   int message = 0;
   for (int k = 0; k < rounds; ++k) {
     const int first_of_round = message;
@@ -143,9 +142,8 @@ constexpr bool valid_route(int size) {
       const auto [by, what] = view::entry(size, k, port);
       int shared_with = never;
       for (int i = 0; i < what.count; ++i) {
-        const int left = g.multiply(g.inverse(by), what.at(i, size));
-        const auto rest = static_cast<std::size_t>(left);
-        if (left != 0 && sent_in[rest] <= k) return false;
+        const int rest = g.multiply(g.inverse(by), what.at(i, size));
+        if (rest != 0 && sent_in[rest] <= k) return false;
         const int earlier = folded_by[rest] >= first_of_round && folded_by[rest] != message ? folded_by[rest] : never;
         if (i == 0) shared_with = earlier;
         if (earlier != shared_with) return false;

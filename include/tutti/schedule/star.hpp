@@ -18,6 +18,7 @@ struct star {
 
     constexpr int rounds(place at) const { return at.size > 1 ? 1 : 0; }
     constexpr int blocks(int) const { return 1; }
+    constexpr bool shared(place, int) const { return true; }
     template <class Emit>
     constexpr void round(place at, int, Emit&& emit) const {
       if (at.rank != root) {
@@ -39,6 +40,7 @@ struct star {
 
     constexpr int rounds(place at) const { return at.size > 1 ? 1 : 0; }
     constexpr int blocks(int size) const { return size; }
+    constexpr bool shared(place, int) const { return true; }
     template <class Emit>
     constexpr void round(place at, int, Emit&& emit) const {
       if (at.rank != root) {

@@ -45,6 +45,7 @@ struct rooted_at {
   constexpr void round(place at, int k, Emit&& emit) const {
     S{Root}.round(at, k, emit);
   }
+  constexpr bool shared(place at, int k) const { return shared_round(S{Root}, at, k); }
 };
 
 /// The rounds of `A`, then those of `B`, which must divide vectors into the same blocks. Rooted if one of them is, both
@@ -63,6 +64,10 @@ struct then : detail::root_member<rooted<A> || rooted<B>> {
     } else {
       second().round(at, k - before, emit);
     }
+  }
+  constexpr bool shared(place at, int k) const {
+    const int before = first().rounds(at);
+    return k < before ? shared_round(first(), at, k) : shared_round(second(), at, k - before);
   }
 
  private:
@@ -90,6 +95,7 @@ struct dual : detail::root_member<rooted<S>> {
       if constexpr (is_send<decltype(step)>) emit(recv{step.peer, step.what});
     });
   }
+  constexpr bool shared(place at, int k) const { return shared_round(original(), at, rounds(at) - 1 - k); }
 
  private:
   constexpr S original() const { return detail::part_of<S>(*this); }

@@ -17,7 +17,9 @@ class threads {
  public:
   using lane_type = detail::threads_lane;
   using group_type = detail::threads_group;
-  static constexpr std::size_t pack_bytes = detail::staging::chunk_bytes;
+  static constexpr std::size_t pack_bytes = 4096;
+  static constexpr std::size_t copy_bytes = detail::board::copy_bytes;
+  static constexpr std::size_t exchange_copy_bytes = 512;
 
   threads(std::shared_ptr<group_type> group, int rank)
       : group_(std::move(group)), limit_(std::make_unique<std::chrono::nanoseconds>(0)), rank_(rank) {}
@@ -35,6 +37,6 @@ class threads {
   int rank_;
 };
 
-static_assert(transport<threads> && viewing_lane<threads::lane_type>);
+static_assert(transport<threads> && viewing_lane<threads::lane_type> && sharing_lane<threads::lane_type>);
 
 }  // namespace tutti

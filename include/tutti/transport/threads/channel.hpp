@@ -8,30 +8,52 @@
 
 namespace tutti::detail {
 
-/// One message in a channel: 32 bytes of description and 32 bytes that hold a small message whole, so that an 8-byte message
-/// costs the transfer of one cache line.
-struct alignas(64) channel_slot {
-  static constexpr std::size_t inline_bytes = 32;
+/// One message: 32 bytes of description, and room for a small message whole, so that an 8-byte message costs the transfer of
+/// one cache line. Two lines long, since processors fetch lines in pairs.
+struct alignas(128) message_slot {
+  static constexpr std::size_t inline_bytes = 96;
 
   std::atomic<std::uint32_t> turn{0};  // number of the message in the slot, from 1; written last
-  std::uint32_t sequence = 0;          // low bits of the call's number
+  std::uint32_t consumed = 0;          // low bits of how many messages of the receiver the sender has consumed
   std::uint64_t fingerprint = 0;
-  std::uint64_t size = 0;
+  std::uint64_t size : 63 = 0;
+  std::uint64_t direct : 1 = 0;        // whether `address` is the sender's own memory, not a copy
   const std::byte* address = nullptr;  // null: the bytes are in `payload`
-  alignas(32) std::array<std::byte, inline_bytes> payload{};
+  std::array<std::byte, inline_bytes> payload{};
+
+  bool arrived(std::uint64_t number) const {
+    return turn.load(std::memory_order_acquire) == static_cast<std::uint32_t>(number);
+  }
 };
-static_assert(sizeof(channel_slot) == 64);
+static_assert(sizeof(message_slot) == 128);
 
 /// What one rank sends to one other on one lane: a ring of slots with a single producer and a single consumer.
 struct channel {
   static constexpr std::uint64_t capacity = 8;
 
-  std::array<channel_slot, capacity> slots;
+  std::array<message_slot, capacity> slots;
   // Written by the receiver only. `claimed > consumed` while it reads memory of the sender.
   alignas(64) std::atomic<std::uint64_t> consumed{0};
-  std::atomic<std::uint64_t> claimed{0};
+  alignas(64) std::atomic<std::uint64_t> claimed{0};
 
-  channel_slot& slot(std::uint64_t message) { return slots[message % capacity]; }
+  message_slot& slot(std::uint64_t message) { return slots[message % capacity]; }
+};
+
+/// What one rank shows to all others on one lane: a ring of slots written by it alone, one for each shared round. Rounds are
+/// counted alike on every rank. The size of a slot's message is not told but where in the vector it begins.
+struct board {
+  static constexpr std::uint64_t capacity = 8;
+  static constexpr std::size_t copy_bytes = 4096;
+
+  std::array<message_slot, capacity> slots;
+  // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told at once where somebody waits for
+  // it, else now and then: a line that others read is slow to write, and what is published tells the same.
+  static constexpr std::uint64_t told_every = 4;
+  alignas(64) std::atomic<std::uint64_t> ended{0};
+  // Not 0 while it reads memory of others.
+  alignas(64) std::atomic<std::uint64_t> claimed{0};
+
+  message_slot& slot(std::uint64_t round) { return slots[round % capacity]; }
 };
 
 }  // namespace tutti::detail

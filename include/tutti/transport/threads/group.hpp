@@ -7,6 +7,7 @@
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/threads/channel.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -28,6 +29,7 @@ class call_log {
     entry& e = entries_[c.sequence % entries_.size()];
     e.sequence.store(0, std::memory_order_relaxed);
     e.signature.store(c.signature, std::memory_order_release);
+    e.history.store(c.history, std::memory_order_release);
     e.count.store(c.count, std::memory_order_release);
     e.root.store(c.root, std::memory_order_release);
     e.file.store(c.where.file, std::memory_order_release);
@@ -41,6 +43,7 @@ class call_log {
     if (e.sequence.load(std::memory_order_acquire) != sequence) return std::nullopt;
     call c;
     c.signature = e.signature.load(std::memory_order_acquire);
+    c.history = e.history.load(std::memory_order_acquire);
     c.count = e.count.load(std::memory_order_acquire);
     c.root = e.root.load(std::memory_order_acquire);
     c.where.file = e.file.load(std::memory_order_acquire);
@@ -60,19 +63,11 @@ class call_log {
     return greatest;
   }
 
-  /// The call whose number ends in these 32 bits.
-  std::optional<call> read_low(std::uint32_t low) const noexcept {
-    for (const entry& e : entries_) {
-      const std::uint64_t sequence = e.sequence.load(std::memory_order_acquire);
-      if (sequence != 0 && static_cast<std::uint32_t>(sequence) == low) return read(sequence);
-    }
-    return std::nullopt;
-  }
-
  private:
   struct alignas(64) entry {
     std::atomic<std::uint64_t> sequence{0};
     std::atomic<const call_signature*> signature{nullptr};
+    std::atomic<std::uint64_t> history{0};
     std::atomic<std::size_t> count{0};
     std::atomic<int> root{-1};
     std::atomic<const char*> file{""};
@@ -121,6 +116,9 @@ class threads_group {
     return *expected;
   }
 
+  /// The boards of all ranks on a lane.
+  board* boards(int lane) { return table(lane).boards.data(); }
+
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   /// Throws what the group failed of, if it failed.
   void check() {
@@ -155,39 +153,55 @@ class threads_group {
     wake_all();
   }
 
-  /// After every rank has left: fails the group if a message was sent that nobody received.
-  [[gnu::noinline, gnu::cold]] void check_received() {
-    for (auto& table : lanes_) {
-      for (int from = 0; from < size_; ++from) {
-        for (int to = 0; to < size_; ++to) {
-          channel* const c = table->channels[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) +
-                                             static_cast<std::size_t>(to)]
-                                 .load(std::memory_order_acquire);
-          if (c == nullptr) continue;
-          const std::uint64_t next = c->consumed.load(std::memory_order_acquire);
-          const channel_slot& slot = c->slot(next);
-          if (slot.turn.load(std::memory_order_acquire) != static_cast<std::uint32_t>(next + 1)) continue;
-          const auto sent = state(from).log.read_low(slot.sequence);
-          fail({errc::mismatch, from,
-                message() << "rank " << to << " never received what rank " << from << " sent in "
-                          << (sent ? sent->describe() : "an earlier call")});
-          return;
-        }
+  /// The first call that the two ranks have in their logs and that is not the same; where one has called more, what the
+  /// other never called.
+  [[gnu::noinline, gnu::cold]] void disagree(int one, int other) {
+    const int first = one < other ? one : other;
+    const int second = one < other ? other : one;
+    const call_log& firsts = state(first).log;
+    const call_log& seconds = state(second).log;
+    const std::uint64_t last = std::max(firsts.last(), seconds.last());
+    for (std::uint64_t number = last > call_log::length ? last - call_log::length + 1 : 1; number <= last; ++number) {
+      const auto a = firsts.read(number);
+      const auto b = seconds.read(number);
+      if (!a && !b) continue;
+      if (a && b && a->fingerprint() == b->fingerprint()) continue;
+      // Named in rank order, so that the text does not depend on who noticed.
+      fail({errc::mismatch, first,
+            message() << "rank " << first << " called " << (a ? a->describe() : "nothing that fits") << "; rank " << second
+                      << " called " << (b ? b->describe() : "nothing that fits")});
+      return;
+    }
+    fail({errc::mismatch, first,
+          message() << "rank " << first << " and rank " << second << " called different things some time ago"});
+  }
+
+  /// After every rank has left: fails the group if they have not all made the same calls.
+  [[gnu::noinline]] void check_same_calls() {
+    for (int rank = 1; rank < size_; ++rank) {
+      const call_log& zero = state(0).log;
+      const call_log& log = state(rank).log;
+      const auto a = zero.read(zero.last());
+      const auto b = log.read(log.last());
+      if (!a && !b) continue;
+      if (!a || !b || a->fingerprint() != b->fingerprint()) {
+        disagree(0, rank);
+        return;
       }
     }
   }
 
  private:
   struct lane_table {
-    explicit lane_table(std::size_t pairs) : channels(pairs) {}
+    explicit lane_table(std::size_t ranks) : channels(ranks * ranks), boards(ranks) {}
     std::vector<std::atomic<channel*>> channels;
+    std::vector<board> boards;
   };
 
   lane_table& table(int lane) {
     const std::lock_guard lock(mutex_);
     while (lanes_.size() <= static_cast<std::size_t>(lane))
-      lanes_.push_back(
-          std::make_unique<lane_table>(static_cast<std::size_t>(size_) * static_cast<std::size_t>(size_)));
+      lanes_.push_back(std::make_unique<lane_table>(static_cast<std::size_t>(size_)));
     return *lanes_[static_cast<std::size_t>(lane)];
   }
   void wake_all() {

@@ -4,6 +4,7 @@
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/threads/group.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -62,8 +63,8 @@ class staging {
   std::size_t next_ = 0;
 };
 
-/// A lane between threads. Messages up to 32 bytes lie in the channel's slot, up to 4 KiB in a copy of the sender, and larger
-/// ones are read by the receiver where the sender has them.
+/// A lane between threads. Messages to be copied lie in the slot up to 96 bytes and else in a copy of the sender; others are
+/// read by the receiver where the sender has them.
 class threads_lane {
  public:
   threads_lane(threads_group& group, int rank, int index, const std::chrono::nanoseconds& limit)
@@ -75,6 +76,8 @@ class threads_lane {
         out_(static_cast<std::size_t>(group.size())),
         in_(static_cast<std::size_t>(group.size())) {
     direct_.reserve(static_cast<std::size_t>(group.size()));
+    boards_ = group.boards(index);
+    readers_.reserve(2 * static_cast<std::size_t>(group.size()));
   }
 
   void open(const call& c) {
@@ -90,34 +93,37 @@ class threads_lane {
     staged_from_ = nullptr;
   }
 
-  static constexpr bool buffers(std::size_t bytes) { return bytes <= staging::chunk_bytes; }
-
-  void send(int peer, const std::byte* data, std::size_t bytes) {
+  void send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
     outgoing& o = out_[static_cast<std::size_t>(peer)];
     if (o.to == nullptr) [[unlikely]] o.to = &group_->connect(index_, rank_, peer);
     if (o.queued != 0 || full(o)) [[unlikely]] {
-      queue(peer, o, data, bytes);
+      queue(peer, o, data, bytes, copy);
       return;
     }
-    post(peer, o, data, bytes);
+    post(peer, o, data, bytes, copy);
   }
 
   const std::byte* view(int peer, std::size_t bytes) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
     if (i.from == nullptr) [[unlikely]] i.from = &group_->connect(index_, peer, rank_);
-    const channel_slot& s = i.from->slot(i.next);
-    if (s.turn.load(std::memory_order_acquire) != static_cast<std::uint32_t>(i.next + 1)) {
+    const message_slot& s = i.from->slot(i.next);
+    if (bytes > 32) __builtin_prefetch(&s.payload[32]);  // the second line, while the first one comes
+    if (!s.arrived(i.next + 1)) {
       awaited_ = peer;
       if (!queue_.empty()) [[unlikely]] flush();
       return nullptr;
     }
     if (s.fingerprint != fingerprint_ || s.size != bytes) [[unlikely]] refuse(peer, s, bytes);
+    // The message tells what its sender has consumed: its own counter need not be read.
+    outgoing& o = out_[static_cast<std::size_t>(peer)];
+    const auto more = static_cast<std::int32_t>(s.consumed - static_cast<std::uint32_t>(o.consumed));
+    if (more > 0) o.consumed += static_cast<std::uint32_t>(more);
     return s.address == nullptr ? s.payload.data() : s.address;
   }
 
   void claim(int peer) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
-    if (i.from->slot(i.next).size <= staging::chunk_bytes) return;
+    if (i.from->slot(i.next).direct == 0) return;
     // The sender's own memory is read only between here and `release`. A failing sender sets the failure, then makes every
     // thread pass a fence, then waits for claims: either it sees this claim or this rank sees the failure.
     i.from->claimed.store(i.next + 1, std::memory_order_relaxed);
@@ -152,6 +158,14 @@ class threads_lane {
       flush();
       if (!queue_.empty()) return false;
     }
+    while (!readers_.empty()) {
+      const auto [reader, round] = readers_.back();
+      if (boards_[reader].ended.load(std::memory_order_acquire) <= round) {
+        awaited_ = reader;
+        return false;
+      }
+      readers_.pop_back();
+    }
     while (!direct_.empty()) {
       const int peer = direct_.back();
       outgoing& o = out_[static_cast<std::size_t>(peer)];
@@ -162,6 +176,77 @@ class threads_lane {
       direct_.pop_back();
     }
     return true;
+  }
+
+  // ---- Shared rounds
+  // Shows `bytes` bytes that begin `origin` bytes into this rank's vector to `readers`; false while there is no room.
+  bool publish(const std::byte* data, std::size_t bytes, std::size_t origin, bool copy) {
+    if (shared_ >= ended_by_all_ + board::capacity && !make_room()) return false;
+    message_slot& s = boards_[rank_].slot(shared_);
+    s.fingerprint = fingerprint_;
+    s.size = origin & (~std::uint64_t{0} >> 1);
+    s.direct = copy ? 0 : 1;
+    if (!copy) {
+      s.address = data;
+    } else if (bytes <= message_slot::inline_bytes) {
+      s.address = nullptr;
+      copy_bytes(s.payload.data(), data, bytes);
+    } else {
+      if (copies_ == nullptr) copies_ = std::make_unique<copies>();
+      std::byte* const there = (*copies_)[shared_ % board::capacity].bytes.data();
+      std::memcpy(there, data, bytes);
+      s.address = there;
+    }
+    s.turn.store(static_cast<std::uint32_t>(shared_ + 1), std::memory_order_release);
+    return true;
+  }
+  void publish_to(int reader, bool copy) {
+    if (!copy) readers_.push_back({reader, shared_});
+    group_->state(reader).bell.ring();
+  }
+
+  void expect(int peer) { __builtin_prefetch(&boards_[peer].slot(shared_)); }
+
+  // Where the byte `offset` of the peer's vector lies, or null while it has not published.
+  const std::byte* look(int peer, std::size_t offset) {
+    const message_slot& s = boards_[peer].slot(shared_);
+    if (!s.arrived(shared_ + 1)) {
+      awaited_ = peer;
+      return nullptr;
+    }
+    if (s.fingerprint != fingerprint_) [[unlikely]] refuse(peer, s, s.size);
+    ++looked_;
+    looked_at_direct_ |= s.direct != 0;
+    return (s.address == nullptr ? s.payload.data() : s.address) + (offset - s.size);
+  }
+
+  void claim_shared() {
+    if (!looked_at_direct_) return;
+    boards_[rank_].claimed.store(shared_ + 1, std::memory_order_relaxed);
+    if (asymmetric_fence::available()) {
+      asymmetric_fence::light();
+    } else {
+      boards_[rank_].claimed.exchange(shared_ + 1, std::memory_order_seq_cst);
+    }
+    if (group_->failed()) [[unlikely]] {
+      boards_[rank_].claimed.store(0, std::memory_order_release);
+      group_->check();
+    }
+  }
+
+  void release_shared() {
+    if (looked_at_direct_) boards_[rank_].claimed.store(0, std::memory_order_release);
+  }
+
+  void end_shared() {
+    // A rank that has published in this round has ended all rounds before it.
+    if (looked_ == group_->size() - 1) ended_by_all_ = shared_;
+    ++shared_;
+    looked_ = 0;
+    if (!std::exchange(looked_at_direct_, false) && shared_ % board::told_every != 0) return;
+    boards_[rank_].ended.store(shared_, std::memory_order_release);
+    // Any rank may be waiting for it: those that published, and those that want to use a slot again.
+    for (int rank = 0; rank < group_->size(); ++rank) group_->state(rank).bell.ring();
   }
 
   void idle() {
@@ -198,6 +283,12 @@ class threads_lane {
     asymmetric_fence::heavy();
     for (incoming& i : in_)
       if (i.from != nullptr) i.from->claimed.store(i.next, std::memory_order_release);
+    boards_[rank_].claimed.store(0, std::memory_order_release);
+    for (int rank = 0; rank < group_->size(); ++rank) {
+      const board& b = boards_[rank];
+      while (b.claimed.load(std::memory_order_seq_cst) != 0) sched_yield();
+    }
+    readers_.clear();
     for (outgoing& o : out_) {
       if (o.to == nullptr) continue;
       while (o.to->claimed.load(std::memory_order_seq_cst) > o.to->consumed.load(std::memory_order_acquire))
@@ -223,8 +314,39 @@ class threads_lane {
     int peer;
     const std::byte* data;
     std::size_t bytes;
+    bool copied;
     std::vector<std::byte> copy;
   };
+  struct direct_reader {
+    int rank;
+    std::uint64_t round;
+  };
+  struct alignas(64) copy_area {
+    std::array<std::byte, board::copy_bytes> bytes;
+  };
+  using copies = std::array<copy_area, board::capacity>;
+
+  static void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (bytes == 8) {
+      std::memcpy(to, from, 8);
+    } else if (bytes != 0) {
+      std::memcpy(to, from, bytes);
+    }
+  }
+
+  /// Whether every rank has ended the round that had the next slot before.
+  bool make_room() {
+    std::uint64_t least = shared_;
+    for (int rank = 0; rank < group_->size(); ++rank) {
+      const std::uint64_t ended = boards_[rank].ended.load(std::memory_order_acquire);
+      if (ended < least) {
+        least = ended;
+        awaited_ = rank;
+      }
+    }
+    ended_by_all_ = least;
+    return shared_ < ended_by_all_ + board::capacity;
+  }
 
   static bool consumed(outgoing& o, std::uint64_t message) {
     if (o.consumed >= message) return true;
@@ -235,20 +357,17 @@ class threads_lane {
     return o.posted >= channel::capacity && !consumed(o, o.posted + 1 - channel::capacity);
   }
 
-  void post(int peer, outgoing& o, const std::byte* data, std::size_t bytes) {
-    channel_slot& s = o.to->slot(o.posted);
+  void post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
+    message_slot& s = o.to->slot(o.posted);
     const std::uint64_t message = ++o.posted;
     s.fingerprint = fingerprint_;
-    s.sequence = static_cast<std::uint32_t>(call_.sequence);
-    s.size = bytes;
-    if (bytes <= channel_slot::inline_bytes) {
+    s.size = bytes & (~std::uint64_t{0} >> 1);
+    s.direct = copy ? 0 : 1;
+    s.consumed = static_cast<std::uint32_t>(in_[static_cast<std::size_t>(peer)].next);
+    if (copy && bytes <= message_slot::inline_bytes) {
       s.address = nullptr;
-      if (bytes == 8) {
-        std::memcpy(s.payload.data(), data, 8);
-      } else if (bytes != 0) {
-        std::memcpy(s.payload.data(), data, bytes);
-      }
-    } else if (bytes <= staging::chunk_bytes) {
+      copy_bytes(s.payload.data(), data, bytes);
+    } else if (copy) {
       s.address = stage(peer, message, data, bytes);
     } else {
       s.address = data;
@@ -273,9 +392,9 @@ class threads_lane {
     return staged_->aligned;
   }
 
-  [[gnu::noinline, gnu::cold]] void queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes) {
-    queued_send q{peer, data, bytes, {}};
-    if (buffers(bytes)) q.copy.assign(data, data + bytes);
+  [[gnu::noinline, gnu::cold]] void queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
+    queued_send q{peer, data, bytes, copy, {}};
+    if (copy) q.copy.assign(data, data + bytes);
     queue_.push_back(std::move(q));
     ++o.queued;
   }
@@ -292,45 +411,24 @@ class threads_lane {
         continue;
       }
       staged_from_ = nullptr;
-      post(q->peer, o, q->copy.empty() ? q->data : q->copy.data(), q->bytes);
+      post(q->peer, o, q->copied ? q->copy.data() : q->data, q->bytes, q->copied);
       staged_from_ = nullptr;
       --o.queued;
       q = queue_.erase(q);
     }
   }
 
-  [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const channel_slot& s, std::size_t bytes) {
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const message_slot& s, std::size_t bytes) {
     if (s.fingerprint == fingerprint_) {
       group_->fail({errc::mismatch, peer,
                     message() << "rank " << peer << " sent " << s.size << " bytes where rank " << rank_ << " expects "
                               << bytes << " in round " << round_ << " of " << call_.describe()
                               << ": the schedule does not fit together"});
     } else {
-      disagree(peer);
+      group_->disagree(rank_, peer);
     }
     group_->raise();
   }
-  /// The two ranks differ in this call or in an earlier one that both were let go from: the first one is what went wrong.
-  [[gnu::noinline, gnu::cold]] void disagree(int peer) {
-    const call_log& my_log = group_->state(rank_).log;
-    const call_log& their_log = group_->state(peer).log;
-    std::optional<call> mine = call_;
-    std::optional<call> theirs;
-    for (std::uint64_t back = call_log::length; back-- > 0 && !theirs;) {
-      if (back >= call_.sequence) continue;
-      mine = my_log.read(call_.sequence - back);
-      theirs = their_log.read(call_.sequence - back);
-      if (!mine || !theirs || mine->fingerprint() == theirs->fingerprint()) theirs.reset();
-    }
-    // Named in rank order, so that the text does not depend on who noticed.
-    const std::string my_text = theirs ? mine->describe() : call_.describe();
-    const std::string their_text = theirs ? theirs->describe() : "something else";
-    const bool first = rank_ < peer;
-    group_->fail({errc::mismatch, peer,
-                  message() << "rank " << (first ? rank_ : peer) << " called " << (first ? my_text : their_text)
-                            << "; rank " << (first ? peer : rank_) << " called " << (first ? their_text : my_text)});
-  }
-
   [[gnu::cold, gnu::noinline]] void idle_slowly() {
     const bool first = started_ == std::chrono::steady_clock::time_point{};
     const auto nap = look_up();
@@ -368,7 +466,7 @@ class threads_lane {
       if (peer == rank_) continue;
       const auto theirs = group_->state(peer).log.read(call_.sequence);
       if (theirs && theirs->fingerprint() != fingerprint_) {
-        disagree(peer);
+        group_->disagree(rank_, peer);
         group_->raise();
       }
     }
@@ -411,6 +509,14 @@ class threads_lane {
   const std::byte* staged_from_ = nullptr;
   std::size_t staged_bytes_ = 0;
   std::vector<queued_send> queue_;
+  // Shared rounds.
+  board* boards_ = nullptr;
+  std::uint64_t shared_ = 0;        // shared rounds that this rank has ended
+  std::uint64_t ended_by_all_ = 0;  // as last seen
+  int looked_ = 0;                  // at how many ranks' boards in this round
+  bool looked_at_direct_ = false;
+  std::unique_ptr<copies> copies_;
+  std::vector<direct_reader> readers_;
   // Waiting.
   int awaited_ = 0;
   int idle_ = 0;

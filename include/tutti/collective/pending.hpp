@@ -34,8 +34,8 @@ struct pending_operation : in_progress {
 
 }  // namespace detail
 
-/// A nonblocking collective that has begun. It goes on while this rank calls `test` or `wait` on it, or waits in any other
-/// collective of the same communicator. Movable. The buffers must stay until it has finished.
+/// A nonblocking collective that has begun. It goes on while this rank tests or waits in this or any other collective of
+/// the same communicator. Movable. The buffers must stay until it has finished.
 ///
 /// Destroying one that has not finished is an error that fails the communicator (it neither blocks nor throws): the other
 /// ranks throw `peer_failed`.
@@ -48,8 +48,10 @@ class pending {
   pending(operation* o, destroy_function destroy) : operation_(o, destroy) {}
   pending(pending&&) noexcept = default;
   pending& operator=(pending&& other) noexcept {
-    drop();
-    operation_ = std::move(other.operation_);
+    if (this != &other) {
+      drop();
+      operation_ = std::move(other.operation_);
+    }
     return *this;
   }
   ~pending() { drop(); }
@@ -59,7 +61,11 @@ class pending {
   bool test() {
     if (!operation_) return true;
     operation& o = *operation_;
-    if (!o.advance(o)) guarded([&] { o.on->lane.glance(); });
+    if (!o.advance(o)) {
+      guarded([&] { o.on->lane.glance(); });
+      // Others may wait for this rank in another of its collectives before they come to this one.
+      o.comm->progress();
+    }
     if (!o.finished) return false;
     conclude();
     return true;

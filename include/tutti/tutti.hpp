@@ -14,3 +14,4 @@
 #include <tutti/collective/reduce_scatter.hpp>
 #include <tutti/collective/scatter.hpp>
 #include <tutti/run.hpp>
+#include <tutti/schedule/algorithms.hpp>

@@ -20,7 +20,7 @@ void broadcast(Comm& comm, Data&& data, int root, call_site where = call_site::c
     const schedule_for<verb, A> schedule{root};
     const detail::buffers<T> memory{.in = buffer.data(), .out = buffer.data()};
     detail::run_schedule(comm, detail::make_call<verb, A, T, detail::no_operation>(comm, buffer.size(), root, where), schedule,
-                         detail::vector_storage<T>(memory, buffer.size(), schedule.blocks(comm.size()), comm.rank(),
+                         detail::storage_for<T, schedule_for<verb, A>>(memory, buffer.size(), schedule.blocks(comm.size()), comm.rank(),
                                                    comm.scratch()),
                          detail::no_operation{}, detail::streams<T>(buffer.size()));
   });

@@ -144,6 +144,7 @@ class open_round {
 
   // ---- messages -----------------------------------------------------------------------------------------------------
   int messages(const block_set& set) const {
+    if constexpr (Storage::whole) return 1;
     if (set.count == 1 || storage_.elements(set) * sizeof(T) <= policy_.pack_bytes) return 1;
     if (set.stride != 1) return set.count;
     return set.at(0, storage_.blocks()) + set.count > storage_.blocks() ? 2 : 1;
@@ -167,7 +168,7 @@ class open_round {
       bool writable = storage_.writable(first);
       bool contiguous = true;
       std::size_t n = storage_.size(first);
-      for (int i = 1; i < set.count; ++i) {
+      for (int i = 1; !Storage::whole && i < set.count; ++i) {
         const int block = set.at(i, blocks);
         contiguous &= storage_.source(block) == data + n;
         writable |= storage_.writable(block);
@@ -208,9 +209,9 @@ class open_round {
     bool in_one_piece = true;
     bool writable = false;
     int seen = -1;
-    for (std::size_t i = 0; i < readers_.size(); ++i) {
+    for (std::size_t i = 0; i < (Storage::whole ? 1 : readers_.size()); ++i) {
       const block_set& set = readers_[i].what;
-      for (int j = 0; j < set.count; ++j) {
+      for (int j = 0; j < (Storage::whole ? 1 : set.count); ++j) {
         const int block = set.at(j, blocks);
         if (block == seen) continue;
         seen = block;
@@ -339,13 +340,14 @@ class open_round {
     }
     const int blocks = storage_.blocks();
     std::size_t done = 0;
-    for (int i = 0; i < set.count;) {
+    const int count = Storage::whole ? 1 : set.count;
+    for (int i = 0; i < count;) {
       // As many neighbours as lie in one run, here and there.
       const int first = set.at(i, blocks);
       T* const to = storage_.target(first);
       const T* const own = arrivals_[group_].how == kind::overwrite ? nullptr : storage_.source(first);
       std::size_t run = storage_.size(first);
-      for (++i; i < set.count; ++i) {
+      for (++i; i < count; ++i) {
         const int block = set.at(i, blocks);
         if (storage_.target(block) != to + run) break;
         if (own != nullptr && storage_.source(block) != own + run) break;
@@ -359,7 +361,7 @@ class open_round {
       }
       done += run;
     }
-    for (int i = 0; i < set.count; ++i) storage_.mark(set.at(i, blocks));
+    for (int i = 0; i < count; ++i) storage_.mark(set.at(i, blocks));
     release(lane, sources);
   }
 

@@ -24,7 +24,7 @@ class pending_reduction : public pending_operation<Comm> {
         wide_(lower::widen(memory, count, scratch_)),
         result_(result),
         execution_(schedule, owner.place(),
-                   vector_storage<element>(wide_, count, schedule.blocks(owner.size()), owner.rank(), scratch_),
+                   storage_for<element, S>(wide_, count, schedule.blocks(owner.size()), owner.rank(), scratch_),
                    lower::fold(std::move(op)), scratch_, policy_for<Comm, S>(streams<element>(count))) {
     try {
       lane.lane.open(c);
@@ -58,7 +58,7 @@ class pending_reduction : public pending_operation<Comm> {
   arena scratch_;
   buffers<element> wide_;
   std::span<T> result_;
-  execution<S, vector_storage<element>, fold> execution_;
+  execution<S, storage_for<element, S>, fold> execution_;
 };
 
 // Not the blocking form's: the two travel on different lanes and never meet.

@@ -73,7 +73,7 @@ void reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root
     const S schedule = make_schedule<S>(root);
     const buffers<W> wide = lower::widen(memory, count, comm.scratch());
     run_schedule(comm, make_call<C, A, T, Op>(comm, count, root, where), schedule,
-                 vector_storage<W>(wide, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+                 storage_for<W, S>(wide, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
                  lower::fold(std::move(op)), streams<W>(count));
     lower::finish(wide, result, offset, comm.size());
   });

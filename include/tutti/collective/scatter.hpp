@@ -13,7 +13,7 @@ void scatter(Comm& comm, const buffers<T>& memory, std::size_t count, int root, 
   choose<verb, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() {
     const schedule_for<verb, A> schedule{root};
     run_schedule(comm, make_call<verb, A, T, no_operation>(comm, count, root, where), schedule,
-                 vector_storage<T>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+                 storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
                  no_operation{}, streams<T>(count));
   });
 }

@@ -6,9 +6,11 @@
 #include <tutti/core/fold.hpp>
 #include <tutti/core/layout.hpp>
 #include <tutti/core/place.hpp>
+#include <tutti/schedule/schedule.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace tutti::detail {
@@ -57,6 +59,7 @@ template <class T>
 class vector_storage {
  public:
   using value_type = T;
+  static constexpr bool whole = false;
 
   vector_storage(const buffers<T>& memory, std::size_t count, int blocks, int own, arena& scratch)
       : memory_(memory),
@@ -69,10 +72,9 @@ class vector_storage {
   int blocks() const { return layout_.blocks(); }
   std::size_t size(int block) const { return layout_.size(block); }
   std::size_t elements(const block_set& set) const {
-    const std::size_t each = layout_.count() / static_cast<std::size_t>(layout_.blocks());
+    if (set.count == 1) return layout_.size(set.at(0, layout_.blocks()));
     if (set.count == layout_.blocks()) return layout_.count();
-    if (each * static_cast<std::size_t>(layout_.blocks()) == layout_.count())
-      return each * static_cast<std::size_t>(set.count);
+    if (layout_.even()) return layout_.even_size() * static_cast<std::size_t>(set.count);
     std::size_t sum = 0;
     for (int i = 0; i < set.count; ++i) sum += layout_.size(set.at(i, layout_.blocks()));
     return sum;
@@ -124,12 +126,49 @@ class vector_storage {
   block_marks marks_;
 };
 
+/// A vector that is not divided: one block, read from the caller's input until it is first written.
+template <class T>
+class whole_storage {
+ public:
+  using value_type = T;
+  static constexpr bool whole = true;
+
+  whole_storage(const buffers<T>& memory, std::size_t count, int, int, arena& scratch)
+      : memory_(memory), count_(count), scratch_(&scratch), written_(memory.in == memory.out) {}
+
+  static constexpr int blocks() { return 1; }
+  std::size_t size(int) const { return count_; }
+  std::size_t elements(const block_set&) const { return count_; }
+  std::size_t count() const { return count_; }
+  static constexpr std::size_t offset(int) { return 0; }
+  static constexpr std::size_t remote_offset(int, int) { return 0; }
+  bool writable(int) const { return written_; }
+  const T* source(int block) { return written_ ? target(block) : memory_.in; }
+  T* target(int) {
+    if (memory_.out == nullptr && count_ != 0) [[unlikely]] use_scratch();
+    return memory_.out;
+  }
+  void mark(int) { written_ = true; }
+  void finish(bool streaming) {
+    if (memory_.result != wanted::none && !written_) copy_elements(target(0), memory_.in, count_, streaming);
+  }
+
+ private:
+  [[gnu::noinline, gnu::cold]] void use_scratch() { memory_.out = scratch_->take_for<T>(count_); }
+
+  buffers<T> memory_;
+  std::size_t count_;
+  arena* scratch_;
+  bool written_;
+};
+
 /// The slots of an alltoall: slot h begins as the block for one rank and ends as the block from another, and lies from its
 /// first arrival on where it ends. Input and output do not overlap.
 template <class T, class S>
 class slot_storage {
  public:
   using value_type = T;
+  static constexpr bool whole = false;
 
   slot_storage(const T* in, T* out, std::size_t each, S schedule, place at, arena& scratch)
       : in_(in),
@@ -167,5 +206,9 @@ class slot_storage {
   S schedule_;
   block_marks marks_;
 };
+
+/// What a schedule's blocks are stored in.
+template <class T, class S>
+using storage_for = std::conditional_t<whole_vector<S>, whole_storage<T>, vector_storage<T>>;
 
 }  // namespace tutti::detail

@@ -102,7 +102,7 @@ class communicator {
     bool counted = false;
     std::array<affine_cost, max_candidates> candidates{};
   };
-  /// The table of the choice with that number (a collective's, ordered or not).
+  /// The table of the choice with that number, a collective's.
   cost_table& costs(std::size_t choice) { return costs_[choice]; }
 
  private:
@@ -114,7 +114,7 @@ class communicator {
   std::uint64_t started_ = 0;
   std::vector<std::unique_ptr<pending_lane>> pending_lanes_;
   in_progress pending_{nullptr};
-  std::array<cost_table, 32> costs_{};
+  std::array<cost_table, 16> costs_{};
 };
 
 }  // namespace tutti

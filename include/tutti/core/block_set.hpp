@@ -14,7 +14,9 @@ struct block_set {
 
   /// The i-th block of the set among `blocks`, `i` in `[0, count)`.
   constexpr int at(int i, int blocks) const {
-    return modulo(static_cast<int>((static_cast<long long>(i) * stride + first) % blocks), blocks);
+    const long long block = static_cast<long long>(i) * stride + first;
+    if (block >= 0 && block < blocks) return static_cast<int>(block);  // mostly, and without a division
+    return modulo(static_cast<int>(block % blocks), blocks);
   }
 
   /// The set moved by `by` blocks: what rank `by` handles where rank 0 handles this set (cyclic group).

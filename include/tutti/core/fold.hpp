@@ -115,19 +115,17 @@ void copy_elements(T* to, const T* from, std::size_t n, bool streaming) {
   }
 }
 
-/// out = ((source[0] op source[1]) op source[2]) ..., elementwise over n elements, in one pass over memory. `out` may be one
-/// of the sources; otherwise nothing overlaps. Requires `sources >= 2`.
+namespace detail {
+/// For more than a few elements.
 template <class T, class Op>
-[[gnu::noinline]] void fold_all(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
+[[gnu::noinline]] void fold_many(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
   if (sources == 2 && !streaming) {
-    if (n <= 4) {
-      for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<T>(op(source[0][i], source[1][i]));
-    } else if (out == source[0]) {
-      detail::fold_onto_right(out, source[1], n, op);
+    if (out == source[0]) {
+      fold_onto_right(out, source[1], n, op);
     } else if (out == source[1]) {
-      detail::fold_onto_left(out, source[0], n, op);
+      fold_onto_left(out, source[0], n, op);
     } else {
-      detail::fold_2(out, source[0], source[1], n, op);
+      fold_2(out, source[0], source[1], n, op);
     }
     return;
   }
@@ -142,14 +140,14 @@ template <class T, class Op>
     T* const to = aliased || streaming ? partial : out + at;
     int s;
     if (sources == 2) {
-      detail::fold_2(to, source[0] + at, source[1] + at, m, op);
+      fold_2(to, source[0] + at, source[1] + at, m, op);
       s = 2;
     } else {
-      detail::fold_3(to, source[0] + at, source[1] + at, source[2] + at, m, op);
+      fold_3(to, source[0] + at, source[1] + at, source[2] + at, m, op);
       s = 3;
     }
-    for (; s + 1 < sources; s += 2) detail::fold_two_onto(to, source[s] + at, source[s + 1] + at, m, op);
-    if (s < sources) detail::fold_onto_right(to, source[s] + at, m, op);
+    for (; s + 1 < sources; s += 2) fold_two_onto(to, source[s] + at, source[s + 1] + at, m, op);
+    if (s < sources) fold_onto_right(to, source[s] + at, m, op);
     if (to == partial) {
       if (streaming) {
         stream_copy(reinterpret_cast<std::byte*>(out + at), memory, m * sizeof(T));
@@ -159,6 +157,22 @@ template <class T, class Op>
     }
   }
   if (streaming) stream_fence();
+}
+}  // namespace detail
+
+/// out = ((source[0] op source[1]) op source[2]) ..., elementwise over n elements, in one pass over memory. `out` may be one
+/// of the sources; otherwise nothing overlaps. Requires `sources >= 2`.
+template <class T, class Op>
+void fold_all(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
+  if (n > 8) {
+    detail::fold_many(out, source, sources, n, op, streaming);
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    T value = source[0][i];
+    for (int s = 1; s < sources; ++s) value = static_cast<T>(op(value, source[s][i]));
+    out[i] = value;
+  }
 }
 
 }  // namespace tutti

@@ -19,6 +19,9 @@ class layout {
   constexpr std::size_t count() const { return count_; }
   /// Number of blocks.
   constexpr int blocks() const { return blocks_; }
+  /// Whether all blocks hold equally many elements, and how many.
+  constexpr bool even() const { return remainder_ == 0; }
+  constexpr std::size_t even_size() const { return quotient_; }
   /// Elements in one block.
   constexpr std::size_t size(int block) const {
     return quotient_ + (static_cast<std::size_t>(block) < remainder_ ? 1 : 0);

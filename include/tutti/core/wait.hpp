@@ -31,12 +31,13 @@ inline void cpu_pause() noexcept {
 struct wait_policy {
   int spins;
   int yields;
+  bool crowded;  // more ranks than processors
 
   /// For `ranks` ranks on the processors this process may use: spin long when each can have its own, else hardly at all.
   static wait_policy for_ranks(int ranks) {
     const unsigned cores = std::thread::hardware_concurrency();
-    if (cores != 0 && static_cast<unsigned>(ranks) <= cores) return {20000, 50};
-    return {1, 4};
+    if (cores != 0 && static_cast<unsigned>(ranks) <= cores) return {20000, 50, false};
+    return {1, 4, true};
   }
 };
 

@@ -15,6 +15,7 @@
 #include <tutti/schedule/pat.hpp>
 #include <tutti/schedule/recursive_doubling.hpp>
 #include <tutti/schedule/recursive_multiplying.hpp>
+#include <tutti/schedule/reduce_scatter_gather.hpp>
 #include <tutti/schedule/ring.hpp>
 #include <tutti/schedule/scatter_allgather.hpp>
 #include <tutti/schedule/single_master.hpp>

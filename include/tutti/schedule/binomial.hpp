@@ -42,6 +42,7 @@ struct binomial {
   struct reduce {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = false;
+    static constexpr bool whole_vector = true;
 
     int root;
 

@@ -14,6 +14,7 @@ template <schedule S>
 struct folded {
   static constexpr bool rank_ordered = S::rank_ordered;
   static constexpr bool overlapping = S::overlapping;
+  static constexpr bool whole_vector = tutti::whole_vector<S>;
 
   constexpr int rounds(place at) const {
     const int power = survivors(at.size);

@@ -13,6 +13,7 @@ struct naive {
   struct allreduce {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = true;
+    static constexpr bool whole_vector = true;
 
     constexpr int rounds(place at) const { return at.size > 1 ? 1 : 0; }
     constexpr int blocks(int) const { return 1; }

@@ -15,6 +15,7 @@ struct recursive_doubling {
   struct exchange {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = true;
+    static constexpr bool whole_vector = true;
 
     constexpr int rounds(place at) const { return detail::floor_log2(at.size); }
     constexpr int blocks(int) const { return 1; }

@@ -21,6 +21,7 @@ struct recursive_multiplying {
   struct exchange {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = true;
+    static constexpr bool whole_vector = true;
 
     constexpr int rounds(place at) const {
       constexpr int bits = detail::floor_log2(Radix);

@@ -138,19 +138,20 @@ constexpr bool valid_route(int size) {
   int message = 0;
   for (int k = 0; k < rounds; ++k) {
     const int first_of_round = message;
-    for (int port = 0; port < view::ports(size, k); ++port, ++message) {
+    const auto remainders = [&](int port) {
       const auto [by, what] = view::entry(size, k, port);
-      int shared_with = never;
-      for (int i = 0; i < what.count; ++i) {
-        const int rest = g.multiply(g.inverse(by), what.at(i, size));
-        if (rest != 0 && sent_in[rest] <= k) return false;
-        const int earlier = folded_by[rest] >= first_of_round && folded_by[rest] != message ? folded_by[rest] : never;
-        if (i == 0) shared_with = earlier;
-        if (earlier != shared_with) return false;
-        if (earlier == never) folded_by[rest] = message;
-      }
-      if (shared_with != never && view::entry(size, k, shared_with - first_of_round).what.count != what.count) {
-        return false;
+      return what.count == 0 ? what : g.translate(g.inverse(by), what);
+    };
+    for (int port = 0; port < view::ports(size, k); ++port, ++message) {
+      const block_set rest = remainders(port);
+      block_set shared{};  // with an earlier message of the round
+      for (int i = 0; i < rest.count; ++i) {
+        const int h = rest.at(i, size);
+        if (h != 0 && sent_in[h] <= k) return false;
+        if (i == 0 && folded_by[h] >= first_of_round) shared = remainders(folded_by[h] - first_of_round);
+        if (shared.count == 0 && folded_by[h] >= first_of_round && folded_by[h] != message) return false;
+        if (shared.count == 0) folded_by[h] = message;
+        if (shared.count != 0 && (shared.count != rest.count || shared.at(i, size) != h)) return false;
       }
     }
   }

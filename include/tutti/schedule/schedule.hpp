@@ -50,6 +50,7 @@ struct step_archetype {
 /// - optional, `s.shared(at, k)`: in round k every message is one block, or a run of blocks in order, of its sender's vector
 ///   as it is when the round begins, so that ranks may read it there; the same for all ranks, which have equally many
 ///   rounds. It changes nothing but speed.
+/// - optional, `S::whole_vector`: true if `blocks(size)` is 1 for every size, which saves all arithmetic with blocks.
 /// - `S::rank_ordered`: every result is the fold of the contributions in rank order, for any associative operation.
 /// - `S::overlapping`: some round writes a block that the same round sends, so sends need a copy.
 template <class S>
@@ -60,6 +61,16 @@ concept schedule = std::copyable<S> && requires(const S& s, place at, int k, det
   { S::rank_ordered } -> std::convertible_to<bool>;
   { S::overlapping } -> std::convertible_to<bool>;
 };
+
+/// Whether the schedule never divides the vector.
+template <schedule S>
+inline constexpr bool whole_vector = [] {
+  if constexpr (requires { S::whole_vector; }) {
+    return static_cast<bool>(S::whole_vector);
+  } else {
+    return false;
+  }
+}();
 
 /// Whether ranks may read round k's messages from where their senders have them.
 template <schedule S>

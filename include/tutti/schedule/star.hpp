@@ -13,6 +13,7 @@ struct star {
   struct reduce {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = false;
+    static constexpr bool whole_vector = true;
 
     int root;
 

@@ -38,6 +38,7 @@ template <rooted S, int Root>
 struct rooted_at {
   static constexpr bool rank_ordered = S::rank_ordered;
   static constexpr bool overlapping = S::overlapping;
+  static constexpr bool whole_vector = tutti::whole_vector<S>;
 
   constexpr int rounds(place at) const { return S{Root}.rounds(at); }
   constexpr int blocks(int size) const { return S{Root}.blocks(size); }
@@ -53,6 +54,7 @@ struct rooted_at {
 template <schedule A, schedule B>
 struct then : detail::root_member<rooted<A> || rooted<B>> {
   static constexpr bool rank_ordered = A::rank_ordered && B::rank_ordered;
+  static constexpr bool whole_vector = tutti::whole_vector<A> && tutti::whole_vector<B>;
   static constexpr bool overlapping = A::overlapping || B::overlapping;
 
   constexpr int rounds(place at) const { return first().rounds(at) + second().rounds(at); }
@@ -82,6 +84,7 @@ template <schedule S>
 struct dual : detail::root_member<rooted<S>> {
   static constexpr bool rank_ordered = true;
   static constexpr bool overlapping = S::overlapping;
+  static constexpr bool whole_vector = tutti::whole_vector<S>;
 
   constexpr int rounds(place at) const { return original().rounds(at); }
   constexpr int blocks(int size) const { return original().blocks(size); }

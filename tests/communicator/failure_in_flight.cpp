@@ -93,11 +93,19 @@ template <class A>
 void sweep_allreduce() {
   sweep("allreduce by " + std::string(A::name), [](communicator& comm, std::vector<element>& data,
                                                    const operation& op) { tutti::allreduce<A>(comm, data, op); });
+}
+
+template <class A>
+void sweep_allreduce_out_of_place() {
   sweep("allreduce, out of place, by " + std::string(A::name),
         [](communicator& comm, std::vector<element>& data, const operation& op) {
           const auto result = std::make_unique<std::vector<element>>(data.size());
           tutti::allreduce<A>(comm, data, *result, op);
         });
+}
+
+template <class A>
+void sweep_iallreduce() {
   sweep("iallreduce by " + std::string(A::name),
         [](communicator& comm, std::vector<element>& data, const operation& op) {
           auto pending = tutti::iallreduce<A>(comm, data, op);
@@ -119,6 +127,16 @@ TEST_CASE("an allreduce fails at every point of its way") {
   sweep_allreduce<tutti::circulant>();
   sweep_allreduce<tutti::recursive_doubling>();
   sweep_allreduce<tutti::halving_doubling>();
+  sweep_allreduce_out_of_place<tutti::naive>();
+  sweep_allreduce_out_of_place<tutti::flat>();
+  sweep_allreduce_out_of_place<tutti::ring>();
+}
+
+TEST_CASE("an iallreduce fails at every point of its way") {
+  const deadline limit(120s);
+  sweep_iallreduce<tutti::naive>();
+  sweep_iallreduce<tutti::ring>();
+  sweep_iallreduce<tutti::circulant>();
 }
 
 TEST_CASE("a reduce fails at every point of its way") {

@@ -26,18 +26,21 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
-/// How long a rank polls before it gives the processor away: `spins` polls, then `yields` polls with a yield between them,
-/// then sleep until rung.
+/// How long a rank polls before it gives the processor away: for `patience`, checking every `spins` looks whether waiting has
+/// become pointless; then `yields` looks with a yield between them; then it sleeps until rung.
 struct wait_policy {
   int spins;
+  std::chrono::nanoseconds patience;
   int yields;
   bool crowded;  // more ranks than processors
 
-  /// For `ranks` ranks on the processors this process may use: spin long when each can have its own, else hardly at all.
+  /// For `ranks` ranks on the processors this process may use. Where each can have its own, a rank spins through a time slice
+  /// that the system may have given to somebody else: to give way sooner would let everybody else's wait run out too. Where
+  /// ranks share processors it gives way at once.
   static wait_policy for_ranks(int ranks) {
     const unsigned cores = std::thread::hardware_concurrency();
-    if (cores != 0 && static_cast<unsigned>(ranks) <= cores) return {20000, 50, false};
-    return {1, 4, true};
+    if (cores != 0 && static_cast<unsigned>(ranks) <= cores) return {64, std::chrono::milliseconds(8), 50, false};
+    return {1, std::chrono::nanoseconds(0), 4, true};
   }
 };
 

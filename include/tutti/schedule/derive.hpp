@@ -81,6 +81,7 @@ template <route R>
 struct reduce_of {
   static constexpr bool rank_ordered = detail::route_view<R>::rank_ordered;
   static constexpr bool overlapping = false;
+  static constexpr bool whole_vector = true;
 
   int root;
 

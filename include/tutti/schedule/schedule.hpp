@@ -47,9 +47,9 @@ struct step_archetype {
 /// - `s.blocks(size)`: number of blocks that a vector is divided into among `size` ranks.
 /// - `s.round(at, k, emit)`: calls `emit(send|recv|combine)` for each step of round k, `0 <= k < rounds(at)`; the same
 ///   steps in the same order every time it is asked. No step names its own rank as peer; no set is empty.
-/// - optional, `s.shared(at, k)`: in round k every message is one block, or a run of blocks in order, of its sender's vector
-///   as it is when the round begins, so that ranks may read it there; the same for all ranks, which have equally many
-///   rounds. It changes nothing but speed.
+/// - optional, `s.shared(at, k)`: in round k every message is one block, or a run of blocks in order, of its sender's
+///   vector as it is when the round begins, so that ranks may read it there; the same for all ranks, which have equally
+///   many rounds. It changes nothing but speed.
 /// - optional, `S::whole_vector`: true if `blocks(size)` is 1 for every size, which saves all arithmetic with blocks.
 /// - `S::rank_ordered`: every result is the fold of the contributions in rank order, for any associative operation.
 /// - `S::overlapping`: some round writes a block that the same round sends, so sends need a copy.

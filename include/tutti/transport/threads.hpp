@@ -19,7 +19,7 @@ class threads {
   using group_type = detail::threads_group;
   static constexpr std::size_t pack_bytes = 4096;
   static constexpr std::size_t copy_bytes = detail::board::copy_bytes;
-  static constexpr std::size_t exchange_copy_bytes = 512;
+  static constexpr std::size_t exchange_copy_bytes = detail::message_slot::inline_bytes;
 
   threads(std::shared_ptr<group_type> group, int rank)
       : group_(std::move(group)), limit_(std::make_unique<std::chrono::nanoseconds>(0)), rank_(rank) {}

@@ -42,12 +42,12 @@ struct channel {
 /// What one rank shows to all others on one lane: a ring of slots written by it alone, one for each shared round. Rounds are
 /// counted alike on every rank. The size of a slot's message is not told but where in the vector it begins.
 struct board {
-  static constexpr std::uint64_t capacity = 8;
+  static constexpr std::uint64_t capacity = 16;
   static constexpr std::size_t copy_bytes = 4096;
 
   std::array<message_slot, capacity> slots;
-  // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told at once where somebody waits for
-  // it, else now and then: a line that others read is slow to write, and what is published tells the same.
+  // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told now and then only where all
+  // publish and read: a line that others read is slow to write, and what is published next tells the same.
   static constexpr std::uint64_t told_every = 4;
   alignas(64) std::atomic<std::uint64_t> ended{0};
   // Not 0 while it reads memory of others.

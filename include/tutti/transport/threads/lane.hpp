@@ -183,6 +183,7 @@ class threads_lane {
   bool publish(const std::byte* data, std::size_t bytes, std::size_t origin, bool copy) {
     if (shared_ >= ended_by_all_ + board::capacity && !make_room()) return false;
     message_slot& s = boards_[rank_].slot(shared_);
+    published_ = true;
     s.fingerprint = fingerprint_;
     s.size = origin & (~std::uint64_t{0} >> 1);
     s.direct = copy ? 0 : 1;
@@ -205,11 +206,16 @@ class threads_lane {
     group_->state(reader).bell.ring();
   }
 
-  void expect(int peer) { __builtin_prefetch(&boards_[peer].slot(shared_)); }
+  void expect(int peer, std::size_t bytes) {
+    const message_slot& s = boards_[peer].slot(shared_);
+    __builtin_prefetch(&s);
+    if (bytes > 32) __builtin_prefetch(&s.payload[32]);
+  }
 
   // Where the byte `offset` of the peer's vector lies, or null while it has not published.
-  const std::byte* look(int peer, std::size_t offset) {
+  const std::byte* look(int peer, std::size_t offset, std::size_t bytes) {
     const message_slot& s = boards_[peer].slot(shared_);
+    if (bytes > 32) __builtin_prefetch(&s.payload[32]);  // the second line, while the first one comes
     if (!s.arrived(shared_ + 1)) {
       awaited_ = peer;
       return nullptr;
@@ -217,6 +223,8 @@ class threads_lane {
     if (s.fingerprint != fingerprint_) [[unlikely]] refuse(peer, s, s.size);
     ++looked_;
     looked_at_direct_ |= s.direct != 0;
+    // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
+    if (!published_) __builtin_prefetch(&boards_[peer].slot(shared_ + 1));
     return (s.address == nullptr ? s.payload.data() : s.address) + (offset - s.size);
   }
 
@@ -240,10 +248,12 @@ class threads_lane {
 
   void end_shared() {
     // A rank that has published in this round has ended all rounds before it.
-    if (looked_ == group_->size() - 1) ended_by_all_ = shared_;
+    const bool exchanged = looked_ == group_->size() - 1;
+    if (exchanged) ended_by_all_ = shared_;
     ++shared_;
     looked_ = 0;
-    if (!std::exchange(looked_at_direct_, false) && shared_ % board::told_every != 0) return;
+    const bool told_by_publishing = std::exchange(published_, false) && exchanged;
+    if (!std::exchange(looked_at_direct_, false) && told_by_publishing && shared_ % board::told_every != 0) return;
     boards_[rank_].ended.store(shared_, std::memory_order_release);
     // Any rank may be waiting for it: those that published, and those that want to use a slot again.
     for (int rank = 0; rank < group_->size(); ++rank) group_->state(rank).bell.ring();
@@ -269,6 +279,7 @@ class threads_lane {
     armed_ = false;
     idle_ = 0;
     started_ = {};
+    impatient_ = false;
     left_seen_ = -1;
   }
 
@@ -430,8 +441,12 @@ class threads_lane {
     group_->raise();
   }
   [[gnu::cold, gnu::noinline]] void idle_slowly() {
-    const bool first = started_ == std::chrono::steady_clock::time_point{};
     const auto nap = look_up();
+    if (waited_ < policy_.patience) {
+      idle_ = 0;
+      return;
+    }
+    const bool first = !std::exchange(impatient_, true);
     const bool tired = idle_ > policy_.spins + policy_.yields;
     if (armed_) {
       group_->state(rank_).bell.sleep(seen_, nap);
@@ -453,9 +468,10 @@ class threads_lane {
     group_->check();
     const auto now = std::chrono::steady_clock::now();
     if (started_ == std::chrono::steady_clock::time_point{}) started_ = now;
+    waited_ = now - started_;
     constexpr auto longest = std::chrono::nanoseconds(std::chrono::milliseconds(100));
     if (*limit_ <= std::chrono::nanoseconds::zero()) return longest;
-    const auto left = *limit_ - (now - started_);
+    const auto left = *limit_ - waited_;
     if (left <= std::chrono::nanoseconds::zero()) expire(now);
     return left < longest ? left : longest;
   }
@@ -515,6 +531,7 @@ class threads_lane {
   std::uint64_t ended_by_all_ = 0;  // as last seen
   int looked_ = 0;                  // at how many ranks' boards in this round
   bool looked_at_direct_ = false;
+  bool published_ = false;          // in this round
   std::unique_ptr<copies> copies_;
   std::vector<direct_reader> readers_;
   // Waiting.
@@ -522,6 +539,8 @@ class threads_lane {
   int idle_ = 0;
   unsigned glances_ = 0;
   bool armed_ = false;
+  bool impatient_ = false;
+  std::chrono::nanoseconds waited_{0};
   int left_seen_ = -1;  // whom this rank has seen to be gone while it waited for it
   std::uint32_t seen_ = 0;
   std::chrono::steady_clock::time_point started_{};

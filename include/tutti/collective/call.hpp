@@ -32,6 +32,7 @@ constexpr auto element_of() {
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(std::ranges::data(std::declval<R&>()))>>;
     static_assert(std::is_trivially_copyable_v<T>,
                   "tutti: elements must be trivially copyable, since their bytes travel between ranks");
+    static_assert(alignof(T) <= 64, "tutti: elements must not be aligned to more than 64 bytes");
     return std::type_identity<T>{};
   } else {
     return std::type_identity<char>{};

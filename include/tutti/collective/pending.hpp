@@ -18,6 +18,9 @@ struct pending_operation : in_progress {
     on->user = this;
     join(c.pending());
   }
+  ~pending_operation() {
+    if (on->user == this) on->user = nullptr;
+  }
 
   Comm* comm;
   typename Comm::pending_lane* on;

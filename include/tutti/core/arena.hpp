@@ -30,7 +30,7 @@ class arena {
   }
 
   /// Gives back everything taken. Several chunks are melted into one, so that the next round of the same needs one.
-  void reset() {
+  void reset() noexcept {
     if (chunks_.size() > 1) [[unlikely]] melt();
     if (!chunks_.empty()) use(0);
   }
@@ -54,25 +54,26 @@ class arena {
       use(current_ + 1);
       if (left_ >= need) return;
     }
-    const std::size_t size = need < 4096 ? 4096 : need;
+    const std::size_t size = need < least_ ? least_ : need;
     std::unique_ptr<std::byte, release> memory(static_cast<std::byte*>(::operator new(size, std::align_val_t{64})));
     chunks_.push_back({std::move(memory), size});
     use(chunks_.size() - 1);
   }
-  [[gnu::noinline, gnu::cold]] void melt() {
-    std::size_t total = 0;
-    for (const chunk& c : chunks_) total += c.size;
+  /// The one chunk is allocated when it is needed: giving back cannot fail.
+  [[gnu::noinline, gnu::cold]] void melt() noexcept {
+    least_ = 0;
+    for (const chunk& c : chunks_) least_ += c.size;
     chunks_.clear();
     current_ = 0;
     next_ = nullptr;
     left_ = 0;
-    find(total);
   }
 
   std::vector<chunk> chunks_;
   std::size_t current_ = 0;
   std::byte* next_ = nullptr;
   std::size_t left_ = 0;
+  std::size_t least_ = 4096;  // of a new chunk
 };
 
 }  // namespace tutti

@@ -23,6 +23,9 @@ class staging {
  public:
   static constexpr std::size_t chunk_bytes = 4096;
 
+  /// For copies that have at most `readers` readers each.
+  explicit staging(int readers) : most_readers_(static_cast<std::size_t>(readers)) {}
+
   struct chunk {
     struct reference {
       int peer;
@@ -36,31 +39,30 @@ class staging {
   /// A chunk that `consumed(peer, message)` confirms for every reader; a new one if the oldest is still being read.
   template <class Consumed>
   chunk& take(Consumed&& consumed) {
-    if (chunks_.size() < initial_chunks) {
-      add(chunks_.size());
-      next_ = chunks_.size() - 1;
-    } else {
-      next_ = next_ + 1 == chunks_.size() ? 0 : next_ + 1;
-      auto& readers = chunks_[next_]->readers;
-      while (!readers.empty() && consumed(readers.back().peer, readers.back().message)) readers.pop_back();
-      if (!readers.empty()) add(next_);
-    }
+    while (chunks_.size() < initial_chunks) add(chunks_.size());
+    next_ = next_ + 1 == chunks_.size() ? 0 : next_ + 1;
+    auto& readers = chunks_[next_]->readers;
+    while (!readers.empty() && consumed(readers.back().peer, readers.back().message)) readers.pop_back();
+    if (!readers.empty()) add(next_);
     return *chunks_[next_];
   }
 
  private:
-  static constexpr std::size_t initial_chunks = 8;
+  // As many as can be under way to one peer, and the one that waits for room.
+  static constexpr std::size_t initial_chunks = channel::capacity + 2;
 
   void add(std::size_t at) {
     auto made = std::make_unique<chunk>();
     made->memory = std::make_unique<std::byte[]>(chunk_bytes + 64);
     const auto address = reinterpret_cast<std::uintptr_t>(made->memory.get());
     made->aligned = made->memory.get() + (64 - address % 64) % 64;
+    made->readers.reserve(most_readers_);
     chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(at), std::move(made));
   }
 
   std::vector<std::unique_ptr<chunk>> chunks_;
   std::size_t next_ = 0;
+  std::size_t most_readers_;
 };
 
 /// A lane between threads. Messages to be copied lie in the slot up to 96 bytes and else in a copy of the sender; others are
@@ -74,7 +76,8 @@ class threads_lane {
         limit_(&limit),
         policy_(group.policy()),
         out_(static_cast<std::size_t>(group.size())),
-        in_(static_cast<std::size_t>(group.size())) {
+        in_(static_cast<std::size_t>(group.size())),
+        staging_(group.size() - 1) {
     direct_.reserve(static_cast<std::size_t>(group.size()));
     boards_ = group.boards(index);
     readers_.reserve(2 * static_cast<std::size_t>(group.size()));
@@ -100,7 +103,7 @@ class threads_lane {
       queue(peer, o, data, bytes, copy);
       return;
     }
-    post(peer, o, data, bytes, copy);
+    post(peer, o, data, bytes, copy, false);
   }
 
   const std::byte* view(int peer, std::size_t bytes) {
@@ -326,7 +329,6 @@ class threads_lane {
     const std::byte* data;
     std::size_t bytes;
     bool copied;
-    std::vector<std::byte> copy;
   };
   struct direct_reader {
     int rank;
@@ -368,7 +370,7 @@ class threads_lane {
     return o.posted >= channel::capacity && !consumed(o, o.posted + 1 - channel::capacity);
   }
 
-  void post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
+  void post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy, bool copied) {
     message_slot& s = o.to->slot(o.posted);
     const std::uint64_t message = ++o.posted;
     s.fingerprint = fingerprint_;
@@ -379,7 +381,7 @@ class threads_lane {
       s.address = nullptr;
       copy_bytes(s.payload.data(), data, bytes);
     } else if (copy) {
-      s.address = stage(peer, message, data, bytes);
+      s.address = copied ? data : stage(peer, message, data, bytes);
     } else {
       s.address = data;
       if (o.direct <= o.consumed || direct_.empty() || direct_.back() != peer) direct_.push_back(peer);
@@ -404,9 +406,8 @@ class threads_lane {
   }
 
   [[gnu::noinline, gnu::cold]] void queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
-    queued_send q{peer, data, bytes, copy, {}};
-    if (copy) q.copy.assign(data, data + bytes);
-    queue_.push_back(std::move(q));
+    // The copy is made as if the message were posted, whose number is known.
+    queue_.push_back({peer, copy ? stage(peer, o.posted + o.queued + 1, data, bytes) : data, bytes, copy});
     ++o.queued;
   }
 
@@ -421,9 +422,7 @@ class threads_lane {
         ++q;
         continue;
       }
-      staged_from_ = nullptr;
-      post(q->peer, o, q->copied ? q->copy.data() : q->data, q->bytes, q->copied);
-      staged_from_ = nullptr;
+      post(q->peer, o, q->data, q->bytes, q->copied, q->copied);
       --o.queued;
       q = queue_.erase(q);
     }

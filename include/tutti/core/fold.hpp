@@ -13,7 +13,7 @@
 namespace tutti {
 
 /// Vectors of at least this many bytes are written past the caches: they would only push out what is read next.
-inline constexpr std::size_t streaming_bytes = std::size_t{4} << 20;
+inline constexpr std::size_t streaming_bytes = std::size_t{2} << 20;
 
 namespace detail {
 
@@ -81,6 +81,7 @@ inline void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes)
   bytes -= head;
   std::size_t i = 0;
   for (; i + 64 <= bytes; i += 64) {
+    __builtin_prefetch(from + i + 1024);  // past what the processor fetches ahead by itself
     const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
     const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + 16));
     const __m128i c = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + 32));

@@ -26,6 +26,15 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
+/// Asks for the cache line to be brought here for writing, without waiting for it.
+inline void prefetch_to_write(const void* line) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 /// How long a rank polls before it gives the processor away: for `patience`, checking every `spins` looks whether waiting has
 /// become pointless; then `yields` looks with a yield between them; then it sleeps until rung.
 struct wait_policy {

@@ -19,7 +19,7 @@ class threads {
   using group_type = detail::threads_group;
   static constexpr std::size_t pack_bytes = 4096;
   static constexpr std::size_t copy_bytes = detail::board::copy_bytes;
-  static constexpr std::size_t exchange_copy_bytes = detail::message_slot::inline_bytes;
+  static constexpr std::size_t exchange_copy_bytes = detail::message_slot::first_line_bytes;
 
   threads(std::shared_ptr<group_type> group, int rank)
       : group_(std::move(group)), limit_(std::make_unique<std::chrono::nanoseconds>(0)), rank_(rank) {}
@@ -30,7 +30,7 @@ class threads {
   void timeout(std::chrono::nanoseconds limit) { *limit_ = limit; }
   void check() { group_->check(); }
   /// Measured between cores of one socket; where ranks take turns on a core, a round costs a turn of each.
-  cost_parameters costs() const { return {group_->policy().crowded ? 4e-6 : 400e-9, 60e-9, 0.085e-9, 0.0003e-9}; }
+  cost_parameters costs() const { return {group_->policy().crowded ? 4e-6 : 600e-9, 30e-9, 0.04e-9, 0.0003e-9}; }
 
  private:
   std::shared_ptr<group_type> group_;

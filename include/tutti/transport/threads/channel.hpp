@@ -12,6 +12,7 @@ namespace tutti::detail {
 /// one cache line. Two lines long, since processors fetch lines in pairs.
 struct alignas(128) message_slot {
   static constexpr std::size_t inline_bytes = 96;
+  static constexpr std::size_t first_line_bytes = 32;
 
   std::atomic<std::uint32_t> turn{0};  // number of the message in the slot, from 1; written last
   std::uint32_t consumed = 0;          // low bits of how many messages of the receiver the sender has consumed

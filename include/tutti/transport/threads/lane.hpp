@@ -202,6 +202,8 @@ class threads_lane {
       s.address = there;
     }
     s.turn.store(static_cast<std::uint32_t>(shared_ + 1), std::memory_order_release);
+    // Who published before without reading runs ahead of its readers: they do not look at the slot after next yet.
+    if (ahead_) prefetch_to_write(&boards_[rank_].slot(shared_ + 2));
     return true;
   }
   void publish_to(int reader, bool copy) {
@@ -252,6 +254,7 @@ class threads_lane {
   void end_shared() {
     // A rank that has published in this round has ended all rounds before it.
     const bool exchanged = looked_ == group_->size() - 1;
+    ahead_ = looked_ == 0;
     if (exchanged) ended_by_all_ = shared_;
     ++shared_;
     looked_ = 0;
@@ -531,6 +534,7 @@ class threads_lane {
   int looked_ = 0;                  // at how many ranks' boards in this round
   bool looked_at_direct_ = false;
   bool published_ = false;          // in this round
+  bool ahead_ = false;              // it read nothing in the round before
   std::unique_ptr<copies> copies_;
   std::vector<direct_reader> readers_;
   // Waiting.

@@ -23,6 +23,12 @@ void each_root(int size, Visit visit) {
   }
 }
 
+/// A schedule that says so has one block at every size.
+template <class S>
+bool whole_truthfully(const S& s, int size) {
+  return !tutti::whole_vector<S> || s.blocks(size) == 1;
+}
+
 /// Where a schedule says that a round's messages may be read from their senders' vectors, all ranks say so of the same
 /// rounds, and each message is a run of neighbouring blocks.
 template <class S>
@@ -57,7 +63,8 @@ void prove_one() {
       const auto prove_root = [&](int root) {
         const tutti::verdict v = tutti::correct<C, S>(size, root);
         ++cases;
-        if (!shares_truthfully(tutti::detail::with_root<S>(root), size)) FAIL_CHECK("shared, size " << size);
+        const S s = tutti::detail::with_root<S>(root);
+        if (!shares_truthfully(s, size) || !whole_truthfully(s, size)) FAIL_CHECK("a false hint, size " << size);
         if (!v) {
           FAIL_CHECK(std::string(tutti::name_of<A>())
                      << " " << std::string(tutti::name_of(C)) << ", size " << size << ", root " << root << ": fault "

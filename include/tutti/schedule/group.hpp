@@ -9,8 +9,8 @@
 namespace tutti {
 
 /// A finite group on the ranks `[0, size)` whose identity is 0, made by `G{size}`. It moves block sets:
-/// `translate(a, b)` is `{a * h : h in b}`. `translatable(b)` says whether that is a block set for every `a`; routes use
-/// only such sets.
+/// `translate(a, b)` is `{a * h : h in b}`. `translatable(b)` says whether that is a block set for every `a`; routes
+/// use only such sets.
 template <class G>
 concept group = std::copyable<G> && requires(const G& g, int a, block_set b) {
   G{a};

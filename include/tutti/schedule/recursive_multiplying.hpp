@@ -6,10 +6,11 @@
 
 namespace tutti {
 
-/// Recursive multiplying: as recursive doubling, but groups of `Radix` (a power of two) ranks exchange whole vectors in
-/// each round and fold them in rank order. ceil(f / log2 Radix) rounds, f = floor(log2 p), Radix-1 messages each; two
-/// rounds and n bytes more unless p is a power of two. Keeps rank order; every rank computes the same bits. For the
-/// shortest vectors where several messages overlap, as in shared memory. Source: Ruefenacht, Bull, Booth, Parallel Computing 69, 2017.
+/// Recursive multiplying: as recursive doubling, but groups of `Radix` (a power of two) ranks exchange whole vectors
+/// in each round and fold them in rank order. ceil(f / log2 Radix) rounds, f = floor(log2 p), Radix-1 messages each;
+/// two rounds and n bytes more unless p is a power of two. Keeps rank order; every rank computes the same bits. For
+/// the shortest vectors where several messages overlap, as in shared memory. Source: Ruefenacht, Bull, Booth, Parallel
+/// Computing 69, 2017.
 template <int Radix>
 struct recursive_multiplying {
   static_assert(detail::is_power_of_two(Radix) && Radix >= 2, "the radix is a power of two");

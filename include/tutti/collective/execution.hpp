@@ -230,7 +230,8 @@ class open_round {
       data = copies_;
       writable = true;
     }
-    if (!lane.publish(reinterpret_cast<const std::byte*>(data), bytes, begin * sizeof(T), copied)) return false;
+    const int reader = readers_.size() == 1 ? readers_[0].peer : -1;
+    if (!lane.publish(reader, reinterpret_cast<const std::byte*>(data), bytes, begin * sizeof(T), copied)) return false;
     must_settle_ |= writable && !copied;
     for (std::size_t i = 0; i < readers_.size(); ++i) lane.publish_to(readers_[i].peer, copied);
     return true;

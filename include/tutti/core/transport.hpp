@@ -60,15 +60,15 @@ concept viewing_lane = lane<L> && requires(L& l, int peer, std::size_t bytes) {
 /// A lane on which a rank can show one part of its vector to all others at once. In a shared round every message is read from
 /// where its sender has published; a schedule says which of its rounds may be shared, and they are so on every rank.
 ///
-/// - `publish(data, bytes, origin, copy)`: shows the bytes `[origin, origin + bytes)` of this rank's vector; false while
-///   there is no room. `publish_to(reader, copy)`: that rank will read it; without `copy` until then the bytes stay.
+/// - `publish(reader, data, bytes, origin, copy)`: shows the bytes `[origin, origin + bytes)` of this rank's vector to one
+///   rank, or to several (-1); false while there is no room. `publish_to(reader, copy)`: that rank will read it; without `copy` until then the bytes stay.
 /// - `expect(peer, bytes)`: a hint that so many bytes of the peer will be looked for soon.
 /// - `look(peer, offset, bytes)`: where the byte `offset` of the peer's vector lies, or null while it has not published.
 /// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
 /// - `end_shared()`: this rank has ended the round. Every rank ends every shared round.
 template <class L>
 concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data, std::size_t bytes) {
-  { l.publish(data, bytes, bytes, true) } -> std::same_as<bool>;
+  { l.publish(peer, data, bytes, bytes, true) } -> std::same_as<bool>;
   l.publish_to(peer, true);
   l.expect(peer, bytes);
   { l.look(peer, bytes, bytes) } -> std::same_as<const std::byte*>;

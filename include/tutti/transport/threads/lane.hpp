@@ -80,6 +80,8 @@ class threads_lane {
         staging_(group.size() - 1) {
     direct_.reserve(static_cast<std::size_t>(group.size()));
     boards_ = group.boards(index);
+    ended_.resize(static_cast<std::size_t>(group.size()));
+    slot_readers_.fill(-1);
     readers_.reserve(2 * static_cast<std::size_t>(group.size()));
   }
 
@@ -182,9 +184,11 @@ class threads_lane {
   }
 
   // ---- Shared rounds
-  // Shows `bytes` bytes that begin `origin` bytes into this rank's vector to `readers`; false while there is no room.
-  bool publish(const std::byte* data, std::size_t bytes, std::size_t origin, bool copy) {
+  // Shows `bytes` bytes that begin `origin` bytes into this rank's vector to one reader, or to several (-1); false while
+  // there is no room.
+  bool publish(int reader, const std::byte* data, std::size_t bytes, std::size_t origin, bool copy) {
     if (shared_ >= ended_by_all_ + board::capacity && !make_room()) return false;
+    slot_readers_[shared_ % board::capacity] = reader;
     message_slot& s = boards_[rank_].slot(shared_);
     published_ = true;
     s.fingerprint = fingerprint_;
@@ -350,8 +354,16 @@ class threads_lane {
     }
   }
 
-  /// Whether every rank has ended the round that had the next slot before.
+  /// Whether all who read it have ended the round that had the next slot before. Only theirs is looked at: a counter that
+  /// others read is slow to advance.
   bool make_room() {
+    if (const int reader = slot_readers_[shared_ % board::capacity]; reader >= 0) {
+      std::uint64_t& ended = ended_[static_cast<std::size_t>(reader)];
+      if (shared_ < ended + board::capacity) return true;
+      ended = boards_[reader].ended.load(std::memory_order_acquire);
+      awaited_ = reader;
+      return shared_ < ended + board::capacity;
+    }
     std::uint64_t least = shared_;
     for (int rank = 0; rank < group_->size(); ++rank) {
       const std::uint64_t ended = boards_[rank].ended.load(std::memory_order_acquire);
@@ -531,6 +543,8 @@ class threads_lane {
   board* boards_ = nullptr;
   std::uint64_t shared_ = 0;        // shared rounds that this rank has ended
   std::uint64_t ended_by_all_ = 0;  // as last seen
+  std::vector<std::uint64_t> ended_;  // by each rank, as last seen
+  std::array<int, board::capacity> slot_readers_{};
   int looked_ = 0;                  // at how many ranks' boards in this round
   bool looked_at_direct_ = false;
   bool published_ = false;          // in this round

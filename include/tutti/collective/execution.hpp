@@ -317,10 +317,11 @@ class open_round {
       return lane.view(a.peer, bytes);
     } else {
       if (landing_ == nullptr) {
-        // Straight to its place where the message is one run of memory there and nothing else.
-        T* const target = storage_.target(set.at(0, storage_.blocks()));
-        landing_ = a.how == kind::overwrite && set.count == 1 ? reinterpret_cast<std::byte*>(target)
-                                                              : scratch_->take(bytes == 0 ? 1 : bytes);
+        // Straight to its place where the message is one run of memory there and nothing else. A message without bytes
+        // may have no place, and null would mean that it has not arrived.
+        const bool in_place = bytes != 0 && a.how == kind::overwrite && set.count == 1;
+        landing_ = in_place ? reinterpret_cast<std::byte*>(storage_.target(set.at(0, storage_.blocks())))
+                            : scratch_->take(bytes == 0 ? 1 : bytes);
       }
       if (!lane.try_recv(a.peer, landing_, bytes)) return nullptr;
       return std::exchange(landing_, nullptr);

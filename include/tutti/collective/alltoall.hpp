@@ -30,8 +30,9 @@ void alltoall(Comm& comm, const T* in, std::span<T> out, std::size_t each, call_
 
 /// Block s of rank r's `out` becomes block r of rank s's `in` (both p * m elements).
 ///
-/// Throws `usage_error` if the sizes differ, are not a multiple of p, or the buffers overlap; `mismatch` if the ranks' calls
-/// differ. Cost: m(p-1) elements sent by each rank in 1 round (flat), or (m p / 2) ceil(log2 p) in ceil(log2 p) (bruck).
+/// Throws `usage_error` if the sizes differ, are not a multiple of p, or the buffers overlap; `mismatch` if the ranks'
+/// calls differ. Cost: m(p-1) elements sent by each rank in 1 round (flat), or (m p / 2) ceil(log2 p) in ceil(log2 p)
+/// (bruck).
 template <class Algorithm = automatic, class Comm, class In, class Out>
 void alltoall(Comm& comm, const In& in, Out&& out, call_site where = call_site::current()) {
   detail::require_same_element<In, Out>();

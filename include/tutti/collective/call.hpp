@@ -21,13 +21,15 @@
 
 namespace tutti::detail {
 
-// ---- Buffers ----------------------------------------------------------------------------------------------------------
+// ---- Buffers
+// ----------------------------------------------------------------------------------------------------------
 template <class R>
-inline constexpr bool is_buffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R>;
+inline constexpr bool is_buffer = std::ranges::contiguous_range<R>&& std::ranges::sized_range<R>;
 
 template <class R>
 constexpr auto element_of() {
-  static_assert(is_buffer<R>, "tutti: a buffer must be a contiguous range that knows its size: vector, array, span, ...");
+  static_assert(is_buffer<R>,
+                "tutti: a buffer must be a contiguous range that knows its size: vector, array, span, ...");
   if constexpr (is_buffer<R>) {
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(std::ranges::data(std::declval<R&>()))>>;
     static_assert(std::is_trivially_copyable_v<T>,
@@ -46,8 +48,7 @@ using element_t = typename decltype(element_of<std::remove_reference_t<R>>())::t
 template <class R>
 constexpr auto writable(R&& range) {
   using T = element_t<R>;
-  static_assert(!is_buffer<std::remove_reference_t<R>> ||
-                    std::is_same_v<decltype(std::ranges::data(range)), T*>,
+  static_assert(!is_buffer<std::remove_reference_t<R>> || std::is_same_v<decltype(std::ranges::data(range)), T*>,
                 "tutti: the output buffer's elements are const");
   if constexpr (is_buffer<std::remove_reference_t<R>>) {
     return std::span<T>(std::ranges::data(range), std::ranges::size(range));
@@ -88,12 +89,14 @@ constexpr void require_algorithm() {
 
 template <class S, class Op, class T>
 constexpr void require_order() {
-  static_assert(is_commutative_v<Op, T> || S::rank_ordered,
-                "tutti: the operation is not known to commute and this algorithm does not keep rank order: choose one that "
-                "does (naive, flat, recursive_doubling, halving_doubling, single_master), or say tutti::commutative(op)");
+  static_assert(
+      is_commutative_v<Op, T> || S::rank_ordered,
+      "tutti: the operation is not known to commute and this algorithm does not keep rank order: choose one that "
+      "does (naive, flat, recursive_doubling, halving_doubling, single_master), or say tutti::commutative(op)");
 }
 
-// ---- Checks that one rank can make --------------------------------------------------------------------------------------
+// ---- Checks that one rank can make
+// --------------------------------------------------------------------------------------
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse(place at, collective c, const std::string& what) {
   throw usage_error(message() << name_of(c) << " on rank " << at.rank << " of " << at.size << ": " << what);
 }
@@ -111,8 +114,9 @@ inline void check_elements(place at, collective c, const char* buffer, std::size
 inline std::size_t check_divisible(place at, collective c, const char* buffer, std::size_t elements) {
   const auto ranks = static_cast<std::size_t>(at.size);
   if (elements % ranks != 0) [[unlikely]]
-    refuse(at, c,
-           message() << "the " << buffer << " holds " << elements << " elements, not a multiple of " << ranks << " ranks");
+    refuse(
+        at, c,
+        message() << "the " << buffer << " holds " << elements << " elements, not a multiple of " << ranks << " ranks");
   return elements / ranks;
 }
 
@@ -132,12 +136,12 @@ void check_supported(place at, collective c) {
     refuse(at, c, message() << "algorithm " << name_of<A>() << " does not support this number of ranks");
 }
 
-// ---- The call -----------------------------------------------------------------------------------------------------------
+// ---- The call
+// -----------------------------------------------------------------------------------------------------------
 template <collective C, class A, class T, class Op>
-inline constexpr call_signature signature{name_of(C), name_of<A>(),
-                                          C == collective::barrier ? std::string_view{} : type_name<T>(),
-                                          std::is_same_v<Op, no_operation> ? std::string_view{} : type_name<Op>(),
-                                          sizeof(T)};
+inline constexpr call_signature signature{
+    name_of(C), name_of<A>(), C == collective::barrier ? std::string_view{} : type_name<T>(),
+    std::is_same_v<Op, no_operation> ? std::string_view{} : type_name<Op>(), sizeof(T)};
 
 template <collective C, class A, class T, class Op, class Comm>
 call make_call(Comm& comm, std::size_t count, int root, call_site where) {
@@ -163,8 +167,8 @@ constexpr policy policy_for(bool streaming) {
   return {transport::pack_bytes, rooted<S> ? transport::copy_bytes : transport::exchange_copy_bytes, streaming};
 }
 
-/// A blocking collective: opens the lane, runs the schedule, and lets nobody touch the caller's memory after it is left,
-/// by return or by exception.
+/// A blocking collective: opens the lane, runs the schedule, and lets nobody touch the caller's memory after it is
+/// left, by return or by exception.
 template <class Comm, class S, class Storage, class Op>
 void run_schedule(Comm& comm, const call& c, const S& schedule, Storage storage, Op op, bool streaming) {
   auto& lane = comm.lane();

@@ -29,7 +29,8 @@ class short_list {
   std::size_t size() const { return size_; }
   E& operator[](std::size_t i) { return more_ == nullptr ? own_[i] : more_[i]; }
   void push_back(const E& entry, arena& scratch) {
-    if (size_ == capacity_) [[unlikely]] grow(scratch);
+    if (size_ == capacity_) [[unlikely]]
+      grow(scratch);
     (*this)[size_++] = entry;
   }
 
@@ -56,19 +57,15 @@ struct policy {
 
 /// One round of a collective on one rank: where its blocks lie, which sends are posted, and what has arrived.
 ///
-/// A step's blocks travel as one message if they are one run of memory or small; else each run of neighbouring blocks, and
-/// each block of a strided set, is a message of its own. Both ends decide from the same numbers.
+/// A step's blocks travel as one message if they are one run of memory or small; else each run of neighbouring blocks,
+/// and each block of a strided set, is a message of its own. Both ends decide from the same numbers.
 template <class Storage, class Op>
 class open_round {
  public:
   using value_type = typename Storage::value_type;
 
   open_round(Storage storage, Op op, arena& scratch, const policy& how, bool overlapping)
-      : storage_(std::move(storage)),
-        op_(std::move(op)),
-        scratch_(&scratch),
-        policy_(how),
-        overlapping_(overlapping) {}
+      : storage_(std::move(storage)), op_(std::move(op)), scratch_(&scratch), policy_(how), overlapping_(overlapping) {}
 
   template <class L>
   void begin(L& lane, bool last, bool shared) {
@@ -106,7 +103,8 @@ class open_round {
   template <class L>
   void expect(L& lane) {
     if constexpr (sharing_lane<L>)
-      for (std::size_t i = 0; shared_ && i < arrivals_.size(); ++i) lane.expect(arrivals_[i].peer, storage_.elements(arrivals_[i].what) * sizeof(T));
+      for (std::size_t i = 0; shared_ && i < arrivals_.size(); ++i)
+        lane.expect(arrivals_[i].peer, storage_.elements(arrivals_[i].what) * sizeof(T));
   }
 
   /// Takes in what has arrived; true when the round is over.
@@ -263,7 +261,8 @@ class open_round {
   /// Room for a copy that lasts until the round has settled; the next round uses the same room again.
   T* take_copy(std::size_t n) {
     if (copies_capacity_ - copies_used_ < n) {
-      copies_capacity_ = n > storage_.elements(all_blocks(storage_.blocks())) ? n : storage_.elements(all_blocks(storage_.blocks()));
+      copies_capacity_ =
+          n > storage_.elements(all_blocks(storage_.blocks())) ? n : storage_.elements(all_blocks(storage_.blocks()));
       copies_ = scratch_->take_for<T>(copies_capacity_);
       copies_used_ = 0;
     }
@@ -406,8 +405,8 @@ class open_round {
   arena* scratch_;
   policy policy_;
   bool overlapping_;
-  bool last_ = false;         // the round's results are final: nobody reads them from here any more
-  bool shared_ = false;       // ranks read where others have published
+  bool last_ = false;    // the round's results are final: nobody reads them from here any more
+  bool shared_ = false;  // ranks read where others have published
   bool published_ = false;
   bool must_settle_ = false;  // memory that a later round writes is being read by others
   short_list<send, 16> readers_;
@@ -428,8 +427,8 @@ class open_round {
   std::size_t copies_used_ = 0;
 };
 
-/// A collective under way on one rank. Blocking and nonblocking collectives are both this; the state is the number of the
-/// round and the open round.
+/// A collective under way on one rank. Blocking and nonblocking collectives are both this; the state is the number of
+/// the round and the open round.
 template <schedule S, class Storage, class Op>
 class execution {
  public:

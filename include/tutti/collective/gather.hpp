@@ -12,18 +12,19 @@ void gather(Comm& comm, const buffers<T>& memory, std::size_t count, int root, c
   constexpr auto verb = collective::gather;
   choose<verb, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() {
     const schedule_for<verb, A> schedule{root};
-    run_schedule(comm, make_call<verb, A, T, no_operation>(comm, count, root, where), schedule,
-                 storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
-                 no_operation{}, streams<T>(count));
+    run_schedule(
+        comm, make_call<verb, A, T, no_operation>(comm, count, root, where), schedule,
+        storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+        no_operation{}, streams<T>(count));
   });
 }
 }  // namespace detail
 
-/// The root's `out` (p * m elements; ignored on other ranks, may be empty) becomes the ranks' `in` (m elements each) one
-/// after the other.
+/// The root's `out` (p * m elements; ignored on other ranks, may be empty) becomes the ranks' `in` (m elements each)
+/// one after the other.
 ///
-/// Throws `usage_error` if the root is no rank, or its `out` does not hold p * m elements or overlaps `in`; `mismatch` if
-/// the ranks' calls differ. Cost: m(p-1) elements received by the root; 1 round (star) or ceil(log2 p) (binomial).
+/// Throws `usage_error` if the root is no rank, or its `out` does not hold p * m elements or overlaps `in`; `mismatch`
+/// if the ranks' calls differ. Cost: m(p-1) elements received by the root; 1 round (star) or ceil(log2 p) (binomial).
 template <class Algorithm = automatic, class Comm, class In, class Out>
 void gather(Comm& comm, const In& in, Out&& out, int root, call_site where = call_site::current()) {
   detail::require_same_element<In, Out>();
@@ -43,8 +44,8 @@ void gather(Comm& comm, const In& in, Out&& out, int root, call_site where = cal
   detail::gather<Algorithm, T>(comm, memory, count, root, where);
 }
 
-/// In place: every rank's `data` has p * m elements and holds this rank's block at its place; the root's holds all blocks
-/// afterwards, the others' stay as they are.
+/// In place: every rank's `data` has p * m elements and holds this rank's block at its place; the root's holds all
+/// blocks afterwards, the others' stay as they are.
 template <class Algorithm = automatic, class Comm, class Data>
 void gather(Comm& comm, Data&& data, int root, call_site where = call_site::current()) {
   using T = detail::element_t<Data>;

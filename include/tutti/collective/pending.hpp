@@ -37,11 +37,11 @@ struct pending_operation : in_progress {
 
 }  // namespace detail
 
-/// A nonblocking collective that has begun. It goes on while this rank tests or waits in this or any other collective of
-/// the same communicator. Movable. The buffers must stay until it has finished.
+/// A nonblocking collective that has begun. It goes on while this rank tests or waits in this or any other collective
+/// of the same communicator. Movable. The buffers must stay until it has finished.
 ///
-/// Destroying one that has not finished is an error that fails the communicator (it neither blocks nor throws): the other
-/// ranks throw `peer_failed`.
+/// Destroying one that has not finished is an error that fails the communicator (it neither blocks nor throws): the
+/// other ranks throw `peer_failed`.
 template <class Comm>
 class pending {
   using operation = detail::pending_operation<Comm>;

@@ -8,9 +8,9 @@ namespace tutti {
 /// The root's `out` (n elements; ignored on other ranks, may be empty) becomes the elementwise fold of all ranks' `in`
 /// (n elements each).
 ///
-/// `op` is any associative callable `T(T, T)`, or `average`. If it is not known to commute, only algorithms that keep rank
-/// order compile. Throws `usage_error` if the root is no rank, or its `out` does not hold n elements or overlaps `in`;
-/// `mismatch` if the ranks' calls differ. Cost: see the algorithm; 1 round (star) or ceil(log2 p) (binomial).
+/// `op` is any associative callable `T(T, T)`, or `average`. If it is not known to commute, only algorithms that keep
+/// rank order compile. Throws `usage_error` if the root is no rank, or its `out` does not hold n elements or overlaps
+/// `in`; `mismatch` if the ranks' calls differ. Cost: see the algorithm; 1 round (star) or ceil(log2 p) (binomial).
 template <class Algorithm = automatic, class Comm, class In, class Out, class Op>
 void reduce(Comm& comm, const In& in, Out&& out, Op op, int root, call_site where = call_site::current()) {
   detail::require_same_element<In, Out>();

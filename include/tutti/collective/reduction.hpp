@@ -21,8 +21,8 @@ constexpr S make_schedule(int root) {
   }
 }
 
-/// What a reduction works on after `average` has been lowered to a sum: buffers of W, the operation that folds, and what
-/// is left to do with the result.
+/// What a reduction works on after `average` has been lowered to a sum: buffers of W, the operation that folds, and
+/// what is left to do with the result.
 template <class T, class Op>
 struct lowered {
   using element = T;
@@ -32,7 +32,7 @@ struct lowered {
 };
 
 template <class T>
-  requires std::is_floating_point_v<T>
+requires std::is_floating_point_v<T>
 struct lowered<T, average> {
   using element = T;
   static std::plus<> fold(average) { return {}; }
@@ -44,7 +44,7 @@ struct lowered<T, average> {
 };
 
 template <class T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 struct lowered<T, average> {
   using element = average_accumulator_t<T>;
   static std::plus<> fold(average) { return {}; }
@@ -59,8 +59,8 @@ struct lowered<T, average> {
   }
 };
 
-/// reduce, reduce_scatter and allreduce. `result` is what the caller gets on this rank, `offset` where it lies in the whole
-/// vector.
+/// reduce, reduce_scatter and allreduce. `result` is what the caller gets on this rank, `offset` where it lies in the
+/// whole vector.
 template <collective C, class Algorithm, class T, class Op, class Comm>
 void reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root, Op op, std::span<T> result,
                std::size_t offset, call_site where) {

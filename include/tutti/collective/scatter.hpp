@@ -12,17 +12,19 @@ void scatter(Comm& comm, const buffers<T>& memory, std::size_t count, int root, 
   constexpr auto verb = collective::scatter;
   choose<verb, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() {
     const schedule_for<verb, A> schedule{root};
-    run_schedule(comm, make_call<verb, A, T, no_operation>(comm, count, root, where), schedule,
-                 storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
-                 no_operation{}, streams<T>(count));
+    run_schedule(
+        comm, make_call<verb, A, T, no_operation>(comm, count, root, where), schedule,
+        storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+        no_operation{}, streams<T>(count));
   });
 }
 }  // namespace detail
 
-/// Rank r's `out` (m elements) becomes block r of the root's `in` (p * m elements; ignored on other ranks, may be empty).
+/// Rank r's `out` (m elements) becomes block r of the root's `in` (p * m elements; ignored on other ranks, may be
+/// empty).
 ///
-/// Throws `usage_error` if the root is no rank, or its `in` does not hold p * m elements or overlaps `out`; `mismatch` if
-/// the ranks' calls differ. Cost: m(p-1) elements sent by the root; 1 round (star) or ceil(log2 p) (binomial).
+/// Throws `usage_error` if the root is no rank, or its `in` does not hold p * m elements or overlaps `out`; `mismatch`
+/// if the ranks' calls differ. Cost: m(p-1) elements sent by the root; 1 round (star) or ceil(log2 p) (binomial).
 template <class Algorithm = automatic, class Comm, class In, class Out>
 void scatter(Comm& comm, const In& in, Out&& out, int root, call_site where = call_site::current()) {
   detail::require_same_element<In, Out>();
@@ -36,11 +38,9 @@ void scatter(Comm& comm, const In& in, Out&& out, int root, call_site where = ca
     detail::check_elements(comm.place(), verb, "root's input", from.size(), count);
     detail::check_overlap(comm.place(), verb, from, to);
   }
-  detail::scatter<Algorithm, T>(comm,
-                                {.in = comm.rank() == root ? from.data() : nullptr,
-                                 .own_out = to.data(),
-                                 .result = detail::wanted::own},
-                                count, root, where);
+  detail::scatter<Algorithm, T>(
+      comm, {.in = comm.rank() == root ? from.data() : nullptr, .own_out = to.data(), .result = detail::wanted::own},
+      count, root, where);
 }
 
 /// In place: every rank's `data` has p * m elements; the root's holds all blocks. Returns this rank's block, a part of
@@ -54,11 +54,9 @@ auto scatter(Comm& comm, Data&& data, int root, call_site where = call_site::cur
   detail::check_root(comm.place(), verb, root);
   const std::size_t each = detail::check_divisible(comm.place(), verb, "buffer", buffer.size());
   const auto own = buffer.subspan(each * static_cast<std::size_t>(comm.rank()), each);
-  detail::scatter<Algorithm, T>(comm,
-                                {.in = comm.rank() == root ? buffer.data() : nullptr,
-                                 .own_out = own.data(),
-                                 .result = detail::wanted::own},
-                                buffer.size(), root, where);
+  detail::scatter<Algorithm, T>(
+      comm, {.in = comm.rank() == root ? buffer.data() : nullptr, .own_out = own.data(), .result = detail::wanted::own},
+      buffer.size(), root, where);
   return own;
 }
 

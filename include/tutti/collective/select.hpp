@@ -4,14 +4,14 @@
 #include <tutti/collective/call.hpp>
 #include <tutti/core/arena.hpp>
 #include <tutti/core/transport.hpp>
+#include <tutti/schedule/binomial.hpp>
 #include <tutti/schedule/bruck.hpp>
+#include <tutti/schedule/circulant.hpp>
 #include <tutti/schedule/cost.hpp>
 #include <tutti/schedule/dissemination.hpp>
 #include <tutti/schedule/flat.hpp>
 #include <tutti/schedule/halving_doubling.hpp>
 #include <tutti/schedule/naive.hpp>
-#include <tutti/schedule/binomial.hpp>
-#include <tutti/schedule/circulant.hpp>
 #include <tutti/schedule/recursive_multiplying.hpp>
 #include <tutti/schedule/reduce_scatter_gather.hpp>
 
@@ -20,8 +20,9 @@
 
 namespace tutti {
 
-/// The algorithm is chosen by cost: from the schedule's counted rounds, messages and bytes and the transport's parameters.
-/// Every rank chooses the same. Only algorithms that keep rank order are considered for operations not known to commute.
+/// The algorithm is chosen by cost: from the schedule's counted rounds, messages and bytes and the transport's
+/// parameters. Every rank chooses the same. Only algorithms that keep rank order are considered for operations not
+/// known to commute.
 struct automatic {
   static constexpr std::string_view name = "automatic";
 };
@@ -58,15 +59,16 @@ struct scratch_scope {
   ~scratch_scope() { scratch.reset(); }
 };
 
-/// `fixed + each * bytes` seconds: a rank waits for each round, handles the messages that arrive at it one after the other,
-/// and reads and folds their bytes.
+/// `fixed + each * bytes` seconds: a rank waits for each round, handles the messages that arrive at it one after the
+/// other, and reads and folds their bytes.
 template <class Affine, class S>
 [[gnu::noinline]] Affine predict(int size, const cost_parameters& parameters) {
   const S schedule{};
   const schedule_cost c = count(schedule, size);
   const double blocks = schedule.blocks(size);
-  return {c.rounds * (parameters.round + c.fan_in * parameters.message),
-          (static_cast<double>(c.received) * parameters.byte + static_cast<double>(c.folds) * parameters.fold) / blocks};
+  return {
+      c.rounds * (parameters.round + c.fan_in * parameters.message),
+      (static_cast<double>(c.received) * parameters.byte + static_cast<double>(c.folds) * parameters.fold) / blocks};
 }
 
 template <collective C, class A, bool Commutes>
@@ -112,8 +114,8 @@ void choose_cheapest(algorithm_list<A...>, Comm& comm, std::size_t bytes, F& f) 
   }
 }
 
-/// Calls `f.template operator()<A>()` with the algorithm that the caller named or, for `automatic`, the cheapest one, and
-/// gives back the scratch memory afterwards.
+/// Calls `f.template operator()<A>()` with the algorithm that the caller named or, for `automatic`, the cheapest one,
+/// and gives back the scratch memory afterwards.
 template <collective C, class Algorithm, bool Commutes, class Comm, class F>
 void choose(Comm& comm, std::size_t bytes, F&& f) {
   const scratch_scope scope{comm.scratch()};

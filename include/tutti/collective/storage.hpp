@@ -19,7 +19,8 @@ namespace tutti::detail {
 class block_marks {
  public:
   block_marks(int blocks, arena& scratch) {
-    if (blocks > 64) [[unlikely]] use_scratch(blocks, scratch);
+    if (blocks > 64) [[unlikely]]
+      use_scratch(blocks, scratch);
   }
   bool operator[](int block) const {
     const auto b = static_cast<unsigned>(block);
@@ -94,7 +95,8 @@ class vector_storage {
   }
   T* target(int block) {
     if (block == own_ && memory_.own_out != nullptr) return memory_.own_out;
-    if (memory_.out == nullptr) [[unlikely]] use_scratch();
+    if (memory_.out == nullptr) [[unlikely]]
+      use_scratch();
     return memory_.out + layout_.offset(block);
   }
   void mark(int block) {
@@ -145,7 +147,8 @@ class whole_storage {
   bool writable(int) const { return written_; }
   const T* source(int block) { return written_ ? target(block) : memory_.in; }
   T* target(int) {
-    if (memory_.out == nullptr && count_ != 0) [[unlikely]] use_scratch();
+    if (memory_.out == nullptr && count_ != 0) [[unlikely]]
+      use_scratch();
     return memory_.out;
   }
   void mark(int) { written_ = true; }
@@ -162,8 +165,8 @@ class whole_storage {
   bool written_;
 };
 
-/// The slots of an alltoall: slot h begins as the block for one rank and ends as the block from another, and lies from its
-/// first arrival on where it ends. Input and output do not overlap.
+/// The slots of an alltoall: slot h begins as the block for one rank and ends as the block from another, and lies from
+/// its first arrival on where it ends. Input and output do not overlap.
 template <class T, class S>
 class slot_storage {
  public:

@@ -20,15 +20,17 @@
 
 namespace tutti {
 
-/// One rank's handle on a group of ranks. Collectives are free functions over it: `tutti::allreduce(comm, ...)`. All ranks
-/// call the same collectives in the same order. One thread at a time uses it. Not copyable; stays where it was made.
+/// One rank's handle on a group of ranks. Collectives are free functions over it: `tutti::allreduce(comm, ...)`. All
+/// ranks call the same collectives in the same order. One thread at a time uses it. Not copyable; stays where it was
+/// made.
 template <transport Transport>
 class communicator {
  public:
   using transport_type = Transport;
   using lane_type = typename Transport::lane_type;
 
-  explicit communicator(Transport transport) : transport_(std::move(transport)), blocking_lane_(transport_.make_lane(0)) {}
+  explicit communicator(Transport transport)
+      : transport_(std::move(transport)), blocking_lane_(transport_.make_lane(0)) {}
   communicator(const communicator&) = delete;
   communicator& operator=(const communicator&) = delete;
 
@@ -39,7 +41,8 @@ class communicator {
   /// Both.
   tutti::place place() const { return {rank(), size()}; }
 
-  /// How long this rank may wait within one collective before every rank throws `timed_out`. Zero, the default: for ever.
+  /// How long this rank may wait within one collective before every rank throws `timed_out`. Zero, the default: for
+  /// ever.
   template <class Rep, class Period>
   void timeout(std::chrono::duration<Rep, Period> limit) {
     using std::chrono::nanoseconds;
@@ -47,7 +50,8 @@ class communicator {
     transport_.timeout(endless ? nanoseconds::max() : std::chrono::duration_cast<nanoseconds>(limit));
   }
 
-  // ---- For writers of collectives -------------------------------------------------------------------------------------
+  // ---- For writers of collectives
+  // -------------------------------------------------------------------------------------
 
   /// The most nonblocking collectives that may be pending on one rank; one more waits for the oldest.
   static constexpr int max_pending = 64;

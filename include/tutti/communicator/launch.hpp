@@ -15,9 +15,9 @@
 
 namespace tutti::detail {
 
-/// Runs `body(rank)` in a thread of its own for each of `size` ranks and joins them all. `failed(rank, what)` is told of a
-/// body that throws, before the others are joined; in the end the exception of rank `cause()` is rethrown, or else the one
-/// that came first. Threads that cannot be started count as a failure of that rank.
+/// Runs `body(rank)` in a thread of its own for each of `size` ranks and joins them all. `failed(rank, what)` is told
+/// of a body that throws, before the others are joined; in the end the exception of rank `cause()` is rethrown, or else
+/// the one that came first. Threads that cannot be started count as a failure of that rank.
 template <class Body, class Failed, class Cause>
 void run_threads(int size, Body&& body, Failed&& failed, Cause&& cause) {
   std::mutex mutex;
@@ -45,7 +45,8 @@ void run_threads(int size, Body&& body, Failed&& failed, Cause&& cause) {
         }
       });
     } catch (const std::system_error& e) {
-      const std::string text = message() << "run: the system refused thread " << rank << " of " << size << ": " << e.what();
+      const std::string text = message() << "run: the system refused thread " << rank << " of " << size << ": "
+                                         << e.what();
       try {
         throw resource_error(text);
       } catch (...) {
@@ -55,9 +56,11 @@ void run_threads(int size, Body&& body, Failed&& failed, Cause&& cause) {
     }
   }
   for (std::thread& t : threads) t.join();
-  // A rank that fails tells the others at once, but its own exception may have farther to go than those it brings about.
+  // A rank that fails tells the others at once, but its own exception may have farther to go than those it brings
+  // about.
   const int rank = cause();
-  if (rank >= 0 && thrown[static_cast<std::size_t>(rank)]) std::rethrow_exception(thrown[static_cast<std::size_t>(rank)]);
+  if (rank >= 0 && thrown[static_cast<std::size_t>(rank)])
+    std::rethrow_exception(thrown[static_cast<std::size_t>(rank)]);
   if (first) std::rethrow_exception(first);
 }
 

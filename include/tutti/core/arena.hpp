@@ -16,7 +16,8 @@ class arena {
   /// `bytes` bytes aligned to 64, valid until `reset`.
   std::byte* take(std::size_t bytes) {
     const std::size_t need = (bytes + 63) / 64 * 64;
-    if (need > left_ || next_ == nullptr) [[unlikely]] find(need);
+    if (need > left_ || next_ == nullptr) [[unlikely]]
+      find(need);
     std::byte* const result = next_;
     next_ += need;
     left_ -= need;
@@ -31,13 +32,14 @@ class arena {
 
   /// Gives back everything taken. Several chunks are melted into one, so that the next round of the same needs one.
   void reset() noexcept {
-    if (chunks_.size() > 1) [[unlikely]] melt();
+    if (chunks_.size() > 1) [[unlikely]]
+      melt();
     if (!chunks_.empty()) use(0);
   }
 
  private:
   struct release {
-    void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{64}); }
+    void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{64}); }
   };
   struct chunk {
     std::unique_ptr<std::byte, release> memory;
@@ -55,7 +57,7 @@ class arena {
       if (left_ >= need) return;
     }
     const std::size_t size = need < least_ ? least_ : need;
-    std::unique_ptr<std::byte, release> memory(static_cast<std::byte*>(::operator new(size, std::align_val_t{64})));
+    std::unique_ptr<std::byte, release> memory(static_cast<std::byte*>(::operator new (size, std::align_val_t{64})));
     chunks_.push_back({std::move(memory), size});
     use(chunks_.size() - 1);
   }

@@ -5,8 +5,8 @@
 
 namespace tutti {
 
-/// The blocks `first, first + stride, ..., first + (count - 1) * stride`, each taken modulo the number of blocks that the
-/// schedule divides a vector into. `stride` may be negative. A set never names one block twice.
+/// The blocks `first, first + stride, ..., first + (count - 1) * stride`, each taken modulo the number of blocks that
+/// the schedule divides a vector into. `stride` may be negative. A set never names one block twice.
 struct block_set {
   int first;
   int stride;

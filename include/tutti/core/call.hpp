@@ -21,7 +21,8 @@ struct call_signature {
   std::size_t element_size;
   std::uint64_t hash;
 
-  constexpr call_signature(std::string_view c, std::string_view a, std::string_view t, std::string_view o, std::size_t s)
+  constexpr call_signature(std::string_view c, std::string_view a, std::string_view t, std::string_view o,
+                           std::size_t s)
       : collective(c), algorithm(a), type(t), operation(o), element_size(s), hash(0) {
     std::uint64_t h = 14695981039346656037ULL;  // FNV-1a
     for (const auto text : {collective, algorithm, type, operation}) {

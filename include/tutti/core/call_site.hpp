@@ -3,8 +3,8 @@
 
 namespace tutti {
 
-/// Where in the user's source a collective was called. As a default argument, `call_site::current()` is the caller's place;
-/// `std::source_location` is the same but is missing from clang 14 with libstdc++.
+/// Where in the user's source a collective was called. As a default argument, `call_site::current()` is the caller's
+/// place; `std::source_location` is the same but is missing from clang 14 with libstdc++.
 struct call_site {
   const char* file = "";
   unsigned line = 0;

@@ -22,11 +22,16 @@ class category final : public std::error_category {
   const char* name() const noexcept override { return "tutti"; }
   std::string message(int value) const override {
     switch (static_cast<errc>(value)) {
-      case errc::usage: return "wrong use";
-      case errc::mismatch: return "ranks disagree";
-      case errc::peer_failed: return "peer failed";
-      case errc::timed_out: return "timed out";
-      case errc::resource: return "out of resources";
+      case errc::usage:
+        return "wrong use";
+      case errc::mismatch:
+        return "ranks disagree";
+      case errc::peer_failed:
+        return "peer failed";
+      case errc::timed_out:
+        return "timed out";
+      case errc::resource:
+        return "out of resources";
     }
     return "unknown error";
   }
@@ -98,11 +103,16 @@ struct failure {
   /// Throws the exception that `kind` stands for.
   [[noreturn]] void raise() const {
     switch (kind) {
-      case errc::mismatch: throw mismatch(text);
-      case errc::timed_out: throw timed_out(peer, text);
-      case errc::resource: throw resource_error(text);
-      case errc::usage: throw usage_error(text);
-      case errc::peer_failed: break;
+      case errc::mismatch:
+        throw mismatch(text);
+      case errc::timed_out:
+        throw timed_out(peer, text);
+      case errc::resource:
+        throw resource_error(text);
+      case errc::usage:
+        throw usage_error(text);
+      case errc::peer_failed:
+        break;
     }
     throw peer_failed(peer, text);
   }

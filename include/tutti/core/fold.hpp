@@ -17,8 +17,8 @@ inline constexpr std::size_t streaming_bytes = std::size_t{2} << 20;
 
 namespace detail {
 
-// Each loop is a function of its own over restrict pointers with a constant inner trip count: that is what lets g++ vectorise
-// it at -O2 as well as at -O3.
+// Each loop is a function of its own over restrict pointers with a constant inner trip count: that is what lets g++
+// vectorise it at -O2 as well as at -O3.
 inline constexpr std::size_t unroll = 64;
 
 template <class T, class Op>
@@ -34,8 +34,7 @@ template <class T, class Op>
                               std::size_t n, Op& op) {
   std::size_t i = 0;
   for (; i + unroll <= n; i += unroll)
-    for (std::size_t j = i; j < i + unroll; ++j)
-      out[j] = static_cast<T>(op(static_cast<T>(op(a[j], b[j])), c[j]));
+    for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(static_cast<T>(op(a[j], b[j])), c[j]));
   for (; i < n; ++i) out[i] = static_cast<T>(op(static_cast<T>(op(a[i], b[i])), c[i]));
 }
 
@@ -60,8 +59,7 @@ template <class T, class Op>
                                      Op& op) {
   std::size_t i = 0;
   for (; i + unroll <= n; i += unroll)
-    for (std::size_t j = i; j < i + unroll; ++j)
-      out[j] = static_cast<T>(op(static_cast<T>(op(out[j], b[j])), c[j]));
+    for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(static_cast<T>(op(out[j], b[j])), c[j]));
   for (; i < n; ++i) out[i] = static_cast<T>(op(static_cast<T>(op(out[i], b[i])), c[i]));
 }
 
@@ -161,8 +159,8 @@ template <class T, class Op>
 }
 }  // namespace detail
 
-/// out = ((source[0] op source[1]) op source[2]) ..., elementwise over n elements, in one pass over memory. `out` may be one
-/// of the sources; otherwise nothing overlaps. Requires `sources >= 2`.
+/// out = ((source[0] op source[1]) op source[2]) ..., elementwise over n elements, in one pass over memory. `out` may
+/// be one of the sources; otherwise nothing overlaps. Requires `sources >= 2`.
 template <class T, class Op>
 void fold_all(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
   if (n > 8) {

@@ -6,7 +6,8 @@
 
 namespace tutti {
 
-/// Builds the text of an error: `message() << "rank " << rank`. Kept out of line, since every program pays for compiling it.
+/// Builds the text of an error: `message() << "rank " << rank`. Kept out of line, since every program pays for
+/// compiling it.
 class message {
  public:
   [[gnu::noinline, gnu::cold]] message& operator<<(std::string_view text) {

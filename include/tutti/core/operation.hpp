@@ -12,8 +12,8 @@
 
 namespace tutti {
 
-/// What can be folded with: callable with two values of T, giving something that converts to T. It must be associative, or
-/// as near to it as floating-point addition is.
+/// What can be folded with: callable with two values of T, giving something that converts to T. It must be associative,
+/// or as near to it as floating-point addition is.
 template <class Op, class T>
 concept operation = std::copy_constructible<Op> && requires(Op& op, const T& a, const T& b) {
   { op(a, b) } -> std::convertible_to<T>;
@@ -45,8 +45,8 @@ struct maximum {
   }
 };
 
-/// The sum divided by the number of ranks. Floating-point: the sum in T, then one division. Integers of up to 64 bits: the
-/// exact sum in a wider type, divided, rounded toward zero; it never wraps. Other types: does not compile.
+/// The sum divided by the number of ranks. Floating-point: the sum in T, then one division. Integers of up to 64 bits:
+/// the exact sum in a wider type, divided, rounded toward zero; it never wraps. Other types: does not compile.
 struct average {};
 
 /// A user's promise that `op(a, b) == op(b, a)`, so that every algorithm may be used: `tutti::commutative(op)`.
@@ -54,10 +54,8 @@ template <class Op>
 struct commutative {
   explicit constexpr commutative(Op op) : op_(std::move(op)) {}
   template <class T>
-    requires operation<Op, T>
-  constexpr T operator()(const T& a, const T& b) {
-    return static_cast<T>(op_(a, b));
-  }
+  requires operation<Op, T>
+  constexpr T operator()(const T& a, const T& b) { return static_cast<T>(op_(a, b)); }
 
  private:
   [[no_unique_address]] Op op_;
@@ -78,13 +76,12 @@ inline constexpr bool is_one_of = ((std::is_same_v<Op, Known<void>> || std::is_s
 /// `commutative<Op>`; false for any other callable, unless the user specialises it.
 template <class Op, class T>
 struct is_commutative
-    : std::bool_constant<
-          std::is_same_v<Op, average> ||
-          (detail::is_number<T> && detail::is_one_of<Op, T, std::plus, std::multiplies>) ||
-          (std::is_arithmetic_v<T> &&
-           (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum> ||
-            detail::is_one_of<Op, T, std::logical_and, std::logical_or>)) ||
-          (std::is_integral_v<T> && detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>)> {};
+    : std::bool_constant<std::is_same_v<Op, average> ||
+                         (detail::is_number<T> && detail::is_one_of<Op, T, std::plus, std::multiplies>) ||
+                         (std::is_arithmetic_v<T> && (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum> ||
+                                                      detail::is_one_of<Op, T, std::logical_and, std::logical_or>)) ||
+                         (std::is_integral_v<T> && detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>)> {
+};
 
 template <class Op, class T>
 struct is_commutative<commutative<Op>, T> : std::true_type {};
@@ -92,8 +89,8 @@ struct is_commutative<commutative<Op>, T> : std::true_type {};
 template <class Op, class T>
 inline constexpr bool is_commutative_v = is_commutative<Op, T>::value;
 
-/// The identity of the operation on T: `identity<Op, T>::value` where it is known, else `identity<Op, T>::known` is false.
-/// Users may specialise it.
+/// The identity of the operation on T: `identity<Op, T>::value` where it is known, else `identity<Op, T>::known` is
+/// false. Users may specialise it.
 template <class Op, class T>
 struct identity {
   static constexpr bool known = false;
@@ -111,11 +108,10 @@ constexpr T highest_value() {
 }  // namespace detail
 
 template <class Op, class T>
-  requires(std::is_arithmetic_v<T> &&
-           (detail::is_one_of<Op, T, std::plus, std::multiplies, std::logical_and, std::logical_or> ||
-            (std::is_integral_v<T> && detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>) ||
-            std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>))
-struct identity<Op, T> {
+requires(std::is_arithmetic_v<T> &&
+         (detail::is_one_of<Op, T, std::plus, std::multiplies, std::logical_and, std::logical_or> ||
+          (std::is_integral_v<T> && detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>) ||
+          std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>)) struct identity<Op, T> {
   static constexpr bool known = true;
   static constexpr T value = [] {
     if constexpr (detail::is_one_of<Op, T, std::multiplies, std::logical_and>) return static_cast<T>(1);
@@ -140,14 +136,12 @@ struct average_accumulator<T> {
   using type = T;
 };
 template <std::integral T>
-  requires(!std::is_same_v<T, bool> && sizeof(T) <= 4)
-struct average_accumulator<T> {
+requires(!std::is_same_v<T, bool> && sizeof(T) <= 4) struct average_accumulator<T> {
   using type = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
 };
 #if defined(__SIZEOF_INT128__)
 template <std::integral T>
-  requires(sizeof(T) == 8)
-struct average_accumulator<T> {
+requires(sizeof(T) == 8) struct average_accumulator<T> {
   using type = std::conditional_t<std::is_signed_v<T>, wide_signed, wide_unsigned>;
 };
 #endif

@@ -3,7 +3,8 @@
 
 namespace tutti {
 
-/// Where a rank stands: `rank` in `[0, size)` among `size` ranks. Everything a schedule may depend on besides the round.
+/// Where a rank stands: `rank` in `[0, size)` among `size` ranks. Everything a schedule may depend on besides the
+/// round.
 struct place {
   int rank;
   int size;

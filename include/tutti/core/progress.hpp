@@ -3,8 +3,8 @@
 
 namespace tutti {
 
-/// A collective that has begun and not ended, in a list that a rank looks through while it waits for something else. The
-/// function pointer is off the path of blocking collectives that do not wait.
+/// A collective that has begun and not ended, in a list that a rank looks through while it waits for something else.
+/// The function pointer is off the path of blocking collectives that do not wait.
 struct in_progress {
   using advance_function = bool (*)(in_progress&);
 

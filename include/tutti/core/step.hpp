@@ -24,9 +24,9 @@ struct recv {
 
 /// Receive the blocks and fold them into what is there, as left or right operand.
 ///
-/// Several combines into one block in one round make one left fold: the arriving left operands in listed order, then the
-/// rank's own value, then the arriving right operands in listed order: `((l1 op l2) op own) op r1 ...`. Listing peers by
-/// ascending rank, those below as left and those above as right, folds in rank order on every rank alike.
+/// Several combines into one block in one round make one left fold: the arriving left operands in listed order, then
+/// the rank's own value, then the arriving right operands in listed order: `((l1 op l2) op own) op r1 ...`. Listing
+/// peers by ascending rank, those below as left and those above as right, folds in rank order on every rank alike.
 struct combine {
   int peer;
   block_set what;

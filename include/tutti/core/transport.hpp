@@ -12,14 +12,15 @@
 
 namespace tutti {
 
-/// A lane carries one collective at a time, independent of the other lanes of its rank. Messages between two ranks on one
-/// lane arrive in the order they were sent. No call blocks.
+/// A lane carries one collective at a time, independent of the other lanes of its rank. Messages between two ranks on
+/// one lane arrive in the order they were sent. No call blocks.
 ///
 /// - `open(call)`: a collective begins; every message until the next `open` carries its fingerprint.
 /// - `begin_round()`: the sends that follow read memory as it is now.
 /// - `send(peer, data, bytes, copy)`: starts a send. With `copy` the bytes are copied away at once; else they stay
 ///   unchanged until `settled()`.
-/// - `try_recv(peer, data, bytes)`: asks for the next message of `peer`, which has exactly `bytes` bytes; true when it is
+/// - `try_recv(peer, data, bytes)`: asks for the next message of `peer`, which has exactly `bytes` bytes; true when it
+/// is
 ///   there. Until then it is called again with the same arguments, and no other receive from that peer in between.
 /// - `settled()`: whether every send has finished.
 /// - `idle()`: called after each look in vain; gives the processor away by the transport's wait policy. Throws when the
@@ -44,10 +45,12 @@ concept lane = requires(L& l, const call& c, int peer, const std::byte* out, std
   l.abandon(reason);
 };
 
-/// A lane that can show an arrived message where it lies, without copying it: shared memory shows the sender's own buffer.
+/// A lane that can show an arrived message where it lies, without copying it: shared memory shows the sender's own
+/// buffer.
 ///
 /// - `view(peer, bytes)`: where the oldest message of `peer` not yet released lies, or null while it has not arrived.
-/// - `claim(peer)`: from here to `release(peer)` the message may be read; throws if the group has failed. Between the two
+/// - `claim(peer)`: from here to `release(peer)` the message may be read; throws if the group has failed. Between the
+/// two
 ///   nothing waits, so that a sender that must leave needs to wait no longer than one fold.
 /// - `release(peer)`: done with the message.
 template <class L>
@@ -57,13 +60,17 @@ concept viewing_lane = lane<L> && requires(L& l, int peer, std::size_t bytes) {
   l.release(peer);
 };
 
-/// A lane on which a rank can show one part of its vector to all others at once. In a shared round every message is read from
-/// where its sender has published; a schedule says which of its rounds may be shared, and they are so on every rank.
+/// A lane on which a rank can show one part of its vector to all others at once. In a shared round every message is
+/// read from where its sender has published; a schedule says which of its rounds may be shared, and they are so on
+/// every rank.
 ///
-/// - `publish(reader, data, bytes, origin, copy)`: shows the bytes `[origin, origin + bytes)` of this rank's vector to one
-///   rank, or to several (-1); false while there is no room. `publish_to(reader, copy)`: that rank will read it; without `copy` until then the bytes stay.
+/// - `publish(reader, data, bytes, origin, copy)`: shows the bytes `[origin, origin + bytes)` of this rank's vector to
+/// one
+///   rank, or to several (-1); false while there is no room. `publish_to(reader, copy)`: that rank will read it;
+///   without `copy` until then the bytes stay.
 /// - `expect(peer, bytes)`: a hint that so many bytes of the peer will be looked for soon.
-/// - `look(peer, offset, bytes)`: where the byte `offset` of the peer's vector lies, or null while it has not published.
+/// - `look(peer, offset, bytes)`: where the byte `offset` of the peer's vector lies, or null while it has not
+/// published.
 /// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
 /// - `end_shared()`: this rank has ended the round. Every rank ends every shared round.
 template <class L>
@@ -91,7 +98,8 @@ struct cost_parameters {
 /// - `make_lane(index)`: a new lane; both ends use the same index.
 /// - `costs()`: the same on every rank.
 /// - `T::pack_bytes`: messages of several pieces up to this size travel as one; the same on every rank.
-/// - `T::copy_bytes`: up to this size it is better to copy a message away than to wait for its receiver, where the sender
+/// - `T::copy_bytes`: up to this size it is better to copy a message away than to wait for its receiver, where the
+/// sender
 ///   has nothing to wait for; `T::exchange_copy_bytes`: the same where it waits for others anyway.
 /// - `timeout(limit)`: how long a rank may wait within one collective; zero means for ever.
 /// - `check()`: throws what the group failed of, if it failed.

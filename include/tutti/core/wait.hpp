@@ -35,17 +35,17 @@ inline void prefetch_to_write(const void* line) noexcept {
 #endif
 }
 
-/// How long a rank polls before it gives the processor away: for `patience`, checking every `spins` looks whether waiting has
-/// become pointless; then `yields` looks with a yield between them; then it sleeps until rung.
+/// How long a rank polls before it gives the processor away: for `patience`, checking every `spins` looks whether
+/// waiting has become pointless; then `yields` looks with a yield between them; then it sleeps until rung.
 struct wait_policy {
   int spins;
   std::chrono::nanoseconds patience;
   int yields;
   bool crowded;  // more ranks than processors
 
-  /// For `ranks` ranks on the processors this process may use. Where each can have its own, a rank spins through a time slice
-  /// that the system may have given to somebody else: to give way sooner would let everybody else's wait run out too. Where
-  /// ranks share processors it gives way at once.
+  /// For `ranks` ranks on the processors this process may use. Where each can have its own, a rank spins through a time
+  /// slice that the system may have given to somebody else: to give way sooner would let everybody else's wait run out
+  /// too. Where ranks share processors it gives way at once.
   static wait_policy for_ranks(int ranks) {
     const unsigned cores = std::thread::hardware_concurrency();
     if (cores != 0 && static_cast<unsigned>(ranks) <= cores) return {64, std::chrono::milliseconds(8), 50, false};
@@ -53,8 +53,9 @@ struct wait_policy {
   }
 };
 
-/// A fence paid for by one side alone: `asymmetric_fence::heavy()` on the rare side makes a compiler fence on the frequent
-/// side enough (Linux membarrier, private expedited). Where the kernel refuses, sleepers must wake by themselves.
+/// A fence paid for by one side alone: `asymmetric_fence::heavy()` on the rare side makes a compiler fence on the
+/// frequent side enough (Linux membarrier, private expedited). Where the kernel refuses, sleepers must wake by
+/// themselves.
 class asymmetric_fence {
  public:
   /// Whether the kernel does it; registers the process on first use.
@@ -74,8 +75,8 @@ class asymmetric_fence {
   }
 };
 
-/// What a rank sleeps on. Whoever gives it something to do calls `ring()` afterwards, which costs one load while the rank
-/// is awake. The sleeper calls `prepare()`, looks once more, and then either `sleep()`s or `cancel()`s.
+/// What a rank sleeps on. Whoever gives it something to do calls `ring()` afterwards, which costs one load while the
+/// rank is awake. The sleeper calls `prepare()`, looks once more, and then either `sleep()`s or `cancel()`s.
 class doorbell {
  public:
   void ring() noexcept {

@@ -5,11 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace tutti::detail {
 
-/// One message: 32 bytes of description, and room for a small message whole, so that an 8-byte message costs the transfer of
-/// one cache line. Two lines long, since processors fetch lines in pairs.
+/// One message: 32 bytes of description, and room for a small message whole, so that an 8-byte message costs the
+/// transfer of one cache line. Two lines long, since processors fetch lines in pairs.
 struct alignas(128) message_slot {
   static constexpr std::size_t inline_bytes = 96;
   static constexpr std::size_t first_line_bytes = 32;
@@ -28,6 +29,15 @@ struct alignas(128) message_slot {
 };
 static_assert(sizeof(message_slot) == 128);
 
+/// Copies a small message; most have 8 bytes.
+inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes == 8) {
+    std::memcpy(to, from, 8);
+  } else if (bytes != 0) {
+    std::memcpy(to, from, bytes);
+  }
+}
+
 /// What one rank sends to one other on one lane: a ring of slots with a single producer and a single consumer.
 struct channel {
   static constexpr std::uint64_t capacity = 8;
@@ -40,8 +50,8 @@ struct channel {
   message_slot& slot(std::uint64_t message) { return slots[message % capacity]; }
 };
 
-/// What one rank shows to all others on one lane: a ring of slots written by it alone, one for each shared round. Rounds are
-/// counted alike on every rank. The size of a slot's message is not told but where in the vector it begins.
+/// What one rank shows to all others on one lane: a ring of slots written by it alone, one for each shared round.
+/// Rounds are counted alike on every rank. The size of a slot's message is not told but where in the vector it begins.
 struct board {
   static constexpr std::uint64_t capacity = 16;
   static constexpr std::size_t copy_bytes = 4096;

@@ -19,8 +19,8 @@
 
 namespace tutti::detail {
 
-/// The last calls of one rank, for others to read when something does not fit: a seqlock for each entry, made of release
-/// stores and acquire loads alone.
+/// The last calls of one rank, for others to read when something does not fit: a seqlock for each entry, made of
+/// release stores and acquire loads alone.
 class call_log {
  public:
   static constexpr std::size_t length = 16;
@@ -106,8 +106,8 @@ class threads_group {
   /// The channel from one rank to another on a lane; made by whichever end asks first.
   [[gnu::noinline]] channel& connect(int lane, int from, int to) {
     std::atomic<channel*>& place =
-        table(lane).channels[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) +
-                             static_cast<std::size_t>(to)];
+        table(lane)
+            .channels[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(to)];
     if (channel* there = place.load(std::memory_order_acquire)) return *there;
     auto made = std::make_unique<channel>();
     channel* expected = nullptr;
@@ -168,8 +168,8 @@ class threads_group {
       if (a && b && a->fingerprint() == b->fingerprint()) continue;
       // Named in rank order, so that the text does not depend on who noticed.
       fail({errc::mismatch, first,
-            message() << "rank " << first << " called " << (a ? a->describe() : "nothing that fits") << "; rank " << second
-                      << " called " << (b ? b->describe() : "nothing that fits")});
+            message() << "rank " << first << " called " << (a ? a->describe() : "nothing that fits") << "; rank "
+                      << second << " called " << (b ? b->describe() : "nothing that fits")});
       return;
     }
     fail({errc::mismatch, first,

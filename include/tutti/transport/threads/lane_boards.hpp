@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/transport/threads/channel.hpp>
+#include <tutti/transport/threads/lane_channels.hpp>
+
+#include <sched.h>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace tutti::detail {
+
+/// Shared rounds: each rank publishes once, and all who want it read it there.
+class lane_boards : public lane_channels {
+ public:
+  lane_boards(threads_group& group, int rank, int index, const std::chrono::nanoseconds& limit)
+      : lane_channels(group, rank, index, limit),
+        boards_(group.boards(index)),
+        ended_(static_cast<std::size_t>(group.size())) {
+    slot_readers_.fill(-1);
+    readers_.reserve(2 * static_cast<std::size_t>(group.size()));
+  }
+
+  // Shows `bytes` bytes that begin `origin` bytes into this rank's vector to one reader, or to several (-1); false
+  // while there is no room.
+  bool publish(int reader, const std::byte* data, std::size_t bytes, std::size_t origin, bool copy) {
+    if (shared_ >= ended_by_all_ + board::capacity && !make_room()) return false;
+    slot_readers_[shared_ % board::capacity] = reader;
+    message_slot& s = boards_[rank_].slot(shared_);
+    published_ = true;
+    s.fingerprint = fingerprint_;
+    s.size = origin & (~std::uint64_t{0} >> 1);
+    s.direct = copy ? 0 : 1;
+    if (!copy) {
+      s.address = data;
+    } else if (bytes <= message_slot::inline_bytes) {
+      s.address = nullptr;
+      copy_small(s.payload.data(), data, bytes);
+    } else {
+      if (copies_ == nullptr) copies_ = std::make_unique<copies>();
+      std::byte* const there = (*copies_)[shared_ % board::capacity].bytes.data();
+      std::memcpy(there, data, bytes);
+      s.address = there;
+    }
+    s.turn.store(static_cast<std::uint32_t>(shared_ + 1), std::memory_order_release);
+    // Who published before without reading runs ahead of its readers: they do not look at the slot after next yet.
+    if (ahead_) prefetch_to_write(&boards_[rank_].slot(shared_ + 2));
+    return true;
+  }
+  void publish_to(int reader, bool copy) {
+    if (!copy) readers_.push_back({reader, shared_});
+    group_->state(reader).bell.ring();
+  }
+
+  void expect(int peer, std::size_t bytes) {
+    const message_slot& s = boards_[peer].slot(shared_);
+    __builtin_prefetch(&s);
+    if (bytes > 32) __builtin_prefetch(&s.payload[32]);
+  }
+
+  // Where the byte `offset` of the peer's vector lies, or null while it has not published.
+  const std::byte* look(int peer, std::size_t offset, std::size_t bytes) {
+    const message_slot& s = boards_[peer].slot(shared_);
+    if (bytes > 32) __builtin_prefetch(&s.payload[32]);  // the second line, while the first one comes
+    if (!s.arrived(shared_ + 1)) {
+      awaited_ = peer;
+      return nullptr;
+    }
+    if (s.fingerprint != fingerprint_) [[unlikely]]
+      refuse(peer, s, s.size);
+    ++looked_;
+    looked_at_direct_ |= s.direct != 0;
+    // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
+    if (!published_) __builtin_prefetch(&boards_[peer].slot(shared_ + 1));
+    return (s.address == nullptr ? s.payload.data() : s.address) + (offset - s.size);
+  }
+
+  void claim_shared() {
+    if (!looked_at_direct_) return;
+    boards_[rank_].claimed.store(shared_ + 1, std::memory_order_relaxed);
+    if (asymmetric_fence::available()) {
+      asymmetric_fence::light();
+    } else {
+      boards_[rank_].claimed.exchange(shared_ + 1, std::memory_order_seq_cst);
+    }
+    if (group_->failed()) [[unlikely]] {
+      boards_[rank_].claimed.store(0, std::memory_order_release);
+      group_->check();
+    }
+  }
+
+  void release_shared() {
+    if (looked_at_direct_) boards_[rank_].claimed.store(0, std::memory_order_release);
+  }
+
+  void end_shared() {
+    // A rank that has published in this round has ended all rounds before it.
+    const bool exchanged = looked_ == group_->size() - 1;
+    ahead_ = looked_ == 0;
+    if (exchanged) ended_by_all_ = shared_;
+    ++shared_;
+    looked_ = 0;
+    const bool told_by_publishing = std::exchange(published_, false) && exchanged;
+    if (!std::exchange(looked_at_direct_, false) && told_by_publishing && shared_ % board::told_every != 0) return;
+    boards_[rank_].ended.store(shared_, std::memory_order_release);
+    // Any rank may be waiting for it: those that published, and those that want to use a slot again.
+    for (int rank = 0; rank < group_->size(); ++rank) group_->state(rank).bell.ring();
+  }
+
+ protected:
+  bool boards_settled() {
+    while (!readers_.empty()) {
+      const auto [reader, round] = readers_.back();
+      if (boards_[reader].ended.load(std::memory_order_acquire) <= round) {
+        awaited_ = reader;
+        return false;
+      }
+      readers_.pop_back();
+    }
+    return true;
+  }
+
+  /// After the failure is known to all: nobody reads this rank's memory any more.
+  void abandon_boards() noexcept {
+    boards_[rank_].claimed.store(0, std::memory_order_release);
+    for (int rank = 0; rank < group_->size(); ++rank) {
+      const board& b = boards_[rank];
+      while (b.claimed.load(std::memory_order_seq_cst) != 0) sched_yield();
+    }
+    readers_.clear();
+  }
+
+ private:
+  struct direct_reader {
+    int rank;
+    std::uint64_t round;
+  };
+  struct alignas(64) copy_area {
+    std::array<std::byte, board::copy_bytes> bytes;
+  };
+  using copies = std::array<copy_area, board::capacity>;
+
+  /// Whether all who read it have ended the round that had the next slot before. Only theirs is looked at: a counter
+  /// that others read is slow to advance.
+  bool make_room() {
+    if (const int reader = slot_readers_[shared_ % board::capacity]; reader >= 0) {
+      std::uint64_t& ended = ended_[static_cast<std::size_t>(reader)];
+      if (shared_ < ended + board::capacity) return true;
+      ended = boards_[reader].ended.load(std::memory_order_acquire);
+      awaited_ = reader;
+      return shared_ < ended + board::capacity;
+    }
+    std::uint64_t least = shared_;
+    for (int rank = 0; rank < group_->size(); ++rank) {
+      const std::uint64_t ended = boards_[rank].ended.load(std::memory_order_acquire);
+      if (ended < least) {
+        least = ended;
+        awaited_ = rank;
+      }
+    }
+    ended_by_all_ = least;
+    return shared_ < ended_by_all_ + board::capacity;
+  }
+
+  board* boards_;
+  std::uint64_t shared_ = 0;          // shared rounds that this rank has ended
+  std::uint64_t ended_by_all_ = 0;    // as last seen
+  std::vector<std::uint64_t> ended_;  // by each rank, as last seen
+  std::array<int, board::capacity> slot_readers_{};
+  int looked_ = 0;  // at how many ranks' boards in this round
+  bool looked_at_direct_ = false;
+  bool published_ = false;  // in this round
+  bool ahead_ = false;      // it read nothing in the round before
+  std::unique_ptr<copies> copies_;
+  std::vector<direct_reader> readers_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/transport/threads/channel.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tutti::detail {
+
+/// Copies of messages that are too large for a slot and too small to be worth waiting for: the sender goes on at once,
+/// and a copy is written over only after all its receivers have consumed it.
+class staging {
+ public:
+  static constexpr std::size_t chunk_bytes = 4096;
+
+  /// For copies that have at most `readers` readers each.
+  explicit staging(int readers) : most_readers_(static_cast<std::size_t>(readers)) {}
+
+  struct chunk {
+    struct reference {
+      int peer;
+      std::uint64_t message;
+    };
+    std::unique_ptr<std::byte[]> memory;
+    std::vector<reference> readers;
+    std::byte* aligned;
+  };
+
+  /// A chunk that `consumed(peer, message)` confirms for every reader; a new one if the oldest is still being read.
+  template <class Consumed>
+  chunk& take(Consumed&& consumed) {
+    while (chunks_.size() < initial_chunks) add(chunks_.size());
+    next_ = next_ + 1 == chunks_.size() ? 0 : next_ + 1;
+    auto& readers = chunks_[next_]->readers;
+    while (!readers.empty() && consumed(readers.back().peer, readers.back().message)) readers.pop_back();
+    if (!readers.empty()) add(next_);
+    return *chunks_[next_];
+  }
+
+ private:
+  // As many as can be under way to one peer, and the one that waits for room.
+  static constexpr std::size_t initial_chunks = channel::capacity + 2;
+
+  void add(std::size_t at) {
+    auto made = std::make_unique<chunk>();
+    made->memory = std::make_unique<std::byte[]>(chunk_bytes + 64);
+    const auto address = reinterpret_cast<std::uintptr_t>(made->memory.get());
+    made->aligned = made->memory.get() + (64 - address % 64) % 64;
+    made->readers.reserve(most_readers_);
+    chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(at), std::move(made));
+  }
+
+  std::vector<std::unique_ptr<chunk>> chunks_;
+  std::size_t next_ = 0;
+  std::size_t most_readers_;
+};
+
+}  // namespace tutti::detail

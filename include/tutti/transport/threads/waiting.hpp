@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/call.hpp>
+#include <tutti/core/error.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/core/wait.hpp>
+#include <tutti/transport/threads/group.hpp>
+
+#include <sched.h>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace tutti::detail {
+
+/// Who a lane is, which call it carries, and how it waits: for whom, how long, and what ends the waiting.
+class lane_waiting {
+ public:
+  lane_waiting(threads_group& group, int rank, int index, const std::chrono::nanoseconds& limit)
+      : group_(&group), rank_(rank), index_(index), limit_(&limit), policy_(group.policy()) {}
+
+  void idle() {
+    if (++idle_ <= policy_.spins) {
+      cpu_pause();
+    } else {
+      idle_slowly();
+    }
+  }
+
+  void glance() {
+    group_->check();
+    if (++glances_ % 64 != 0) return;
+    look_up();
+    look_around();
+  }
+
+  void awake() {
+    if (armed_) group_->state(rank_).bell.cancel();
+    armed_ = false;
+    idle_ = 0;
+    started_ = {};
+    left_seen_ = -1;
+  }
+
+ protected:
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const message_slot& s, std::size_t bytes) {
+    if (s.fingerprint == fingerprint_) {
+      group_->fail({errc::mismatch, peer,
+                    message() << "rank " << peer << " sent " << s.size << " bytes where rank " << rank_ << " expects "
+                              << bytes << " in round " << round_ << " of " << call_.describe()
+                              << ": the schedule does not fit together"});
+    } else {
+      group_->disagree(rank_, peer);
+    }
+    group_->raise();
+  }
+
+  threads_group* group_;
+  int rank_;
+  int index_;
+  call call_;
+  std::uint64_t fingerprint_ = 0;
+  int round_ = -1;
+  int awaited_ = 0;  // whom the last look in vain was for
+
+ private:
+  [[gnu::cold, gnu::noinline]] void idle_slowly() {
+    const auto nap = look_up();
+    if (waited_ < policy_.patience) {
+      idle_ = 0;
+      return;
+    }
+    const bool tired = idle_ > policy_.spins + policy_.yields;
+    if (armed_) {
+      group_->state(rank_).bell.sleep(seen_, nap);
+      armed_ = false;
+      idle_ = policy_.spins;
+      return;
+    }
+    if (tired) {
+      // Not before every short wait: to look at what the others write slows them down.
+      if (waited_ > std::chrono::milliseconds(2)) look_around();
+      seen_ = group_->state(rank_).bell.prepare();
+      armed_ = true;
+    } else {
+      sched_yield();
+    }
+  }
+
+  /// Throws if waiting has become pointless; returns how long a nap may be.
+  std::chrono::nanoseconds look_up() {
+    group_->check();
+    const auto now = std::chrono::steady_clock::now();
+    if (started_ == std::chrono::steady_clock::time_point{}) started_ = now;
+    waited_ = now - started_;
+    const auto longest =
+        std::chrono::nanoseconds(std::chrono::milliseconds(waited_ < std::chrono::milliseconds(20) ? 3 : 100));
+    if (*limit_ <= std::chrono::nanoseconds::zero()) return longest;
+    const auto left = *limit_ - waited_;
+    if (left <= std::chrono::nanoseconds::zero()) expire(now);
+    return left < longest ? left : longest;
+  }
+
+  /// Others may be in another call, or gone: then what is waited for never comes. Called once after a look in vain.
+  [[gnu::noinline, gnu::cold]] void look_around() {
+    for (int peer = 0; peer < group_->size(); ++peer) {
+      if (peer == rank_) continue;
+      const auto theirs = group_->state(peer).log.read(call_.sequence);
+      if (theirs && theirs->fingerprint() != fingerprint_) {
+        group_->disagree(rank_, peer);
+        group_->raise();
+      }
+    }
+    if (group_->state(awaited_).status.load(std::memory_order_acquire) == presence::running) return;
+    // What it sent before it left is visible now: only another look in vain means that nothing will come.
+    if (std::exchange(left_seen_, awaited_) != awaited_) return;
+    group_->fail({errc::peer_failed, awaited_,
+                  message() << "rank " << awaited_ << " left while rank " << rank_ << " waited for it in round "
+                            << round_ << " of " << call_.describe()});
+    group_->raise();
+  }
+
+  [[noreturn, gnu::noinline, gnu::cold]] void expire(std::chrono::steady_clock::time_point now) {
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count();
+    // The rank waited for may itself wait for another: if some have not come to this call, the last of them is to
+    // blame.
+    const auto last = [this](int rank) { return group_->state(rank).log.last(); };
+    int late = awaited_;
+    for (int rank = 0; rank < group_->size(); ++rank)
+      if (last(rank) < call_.sequence && last(rank) < last(late)) late = rank;
+    group_->fail({errc::timed_out, late,
+                  message() << "rank " << late << " was late: rank " << rank_ << " waited " << waited << " ms for rank "
+                            << awaited_ << " in round " << round_ << " of " << call_.describe()
+                            << (last(late) < call_.sequence ? ", which that rank has not called" : "")});
+    group_->raise();
+  }
+
+  const std::chrono::nanoseconds* limit_;
+  wait_policy policy_;
+  int idle_ = 0;
+  unsigned glances_ = 0;
+  bool armed_ = false;
+  int left_seen_ = -1;  // whom this rank has seen to be gone while it waited for it
+  std::uint32_t seen_ = 0;
+  std::chrono::nanoseconds waited_{0};
+  std::chrono::steady_clock::time_point started_{};
+};
+
+}  // namespace tutti::detail

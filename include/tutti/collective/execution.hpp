@@ -104,7 +104,7 @@ class open_round {
   void expect(L& lane) {
     if constexpr (sharing_lane<L>)
       for (std::size_t i = 0; shared_ && i < arrivals_.size(); ++i)
-        lane.expect(arrivals_[i].peer, storage_.elements(arrivals_[i].what) * sizeof(T));
+        lane.expect(arrivals_[i].peer);
   }
 
   /// Takes in what has arrived; true when the round is over.
@@ -309,7 +309,7 @@ class open_round {
     const std::size_t bytes = n * sizeof(T);
     if constexpr (sharing_lane<L>) {
       if (shared_) {
-        return lane.look(a.peer, storage_.remote_offset(a.peer, set.at(0, storage_.blocks())) * sizeof(T), bytes);
+        return lane.look(a.peer, storage_.remote_offset(a.peer, set.at(0, storage_.blocks())) * sizeof(T));
       }
     }
     if constexpr (viewing_lane<L>) {

@@ -58,16 +58,14 @@ class lane_boards : public lane_channels {
     group_->state(reader).bell.ring();
   }
 
-  void expect(int peer, std::size_t bytes) {
+  void expect(int peer) {
     const message_slot& s = boards_[peer].slot(shared_);
     __builtin_prefetch(&s);
-    if (bytes > 32) __builtin_prefetch(&s.payload[32]);
   }
 
   // Where the byte `offset` of the peer's vector lies, or null while it has not published.
-  const std::byte* look(int peer, std::size_t offset, std::size_t bytes) {
+  const std::byte* look(int peer, std::size_t offset) {
     const message_slot& s = boards_[peer].slot(shared_);
-    if (bytes > 32) __builtin_prefetch(&s.payload[32]);  // the second line, while the first one comes
     if (!s.arrived(shared_ + 1)) {
       awaited_ = peer;
       return nullptr;

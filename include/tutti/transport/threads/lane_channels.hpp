@@ -42,7 +42,6 @@ class lane_channels : public lane_waiting {
     if (i.from == nullptr) [[unlikely]]
       i.from = &group_->connect(index_, peer, rank_);
     const message_slot& s = i.from->slot(i.next);
-    if (bytes > 32) __builtin_prefetch(&s.payload[32]);  // the second line, while the first one comes
     if (!s.arrived(i.next + 1)) {
       awaited_ = peer;
       if (!queue_.empty()) [[unlikely]]
@@ -186,7 +185,7 @@ class lane_channels : public lane_waiting {
 
   [[gnu::noinline, gnu::cold]] void queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
     // The copy is made as if the message were posted, whose number is known.
-    queue_.push_back({peer, copy ? stage(peer, o.posted + o.queued + 1, data, bytes) : data, bytes, copy});
+    queue_.push_back({peer, copy && bytes != 0 ? stage(peer, o.posted + o.queued + 1, data, bytes) : data, bytes, copy});
     ++o.queued;
   }
 

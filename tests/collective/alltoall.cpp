@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <tutti/collective/alltoall.hpp>
+
+#include <complex>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "collective/conformance.hpp"
+#include "collective/elements.hpp"
+#include "deadline.hpp"
+
+namespace {
+
+using namespace conformance;
+constexpr auto verb = tutti::collective::alltoall;
+
+template <class A, class T>
+void check(auto& comm, findings& found, const values<T>& data, std::size_t m) {
+  const auto p = static_cast<std::size_t>(comm.size());
+  const std::span<const T> mine = data.of(comm.rank(), m * p);
+  std::vector<T> expected;
+  for (int from = 0; from < comm.size(); ++from) {
+    const auto block = data.of(from, m * p).subspan(static_cast<std::size_t>(comm.rank()) * m, m);
+    expected.insert(expected.end(), block.begin(), block.end());
+  }
+  found.about("alltoall<", tutti::name_of<A>(), "> of ", m, " x ", tutti::type_name<T>(), " to each");
+  {
+    const guarded<T> in(mine);
+    guarded<T> out(m * p, 2);
+    tutti::alltoall<A>(comm, in.values(), out.span());
+    check_output(found, out, std::span<const T>(expected));
+    check_input(found, in, mine);
+  }
+  guarded<T> inout(mine, 3);
+  tutti::alltoall<A>(comm, inout.span());
+  check_output(found, inout, std::span<const T>(expected));
+}
+
+template <class Launcher, class T, class Algorithms>
+void check_all(Algorithms chosen) {
+  for (const int ranks : rank_counts) {
+    const std::vector<std::size_t> lengths = block_lengths<T>();
+    const values<T> data(ranks, lengths.back() * static_cast<std::size_t>(ranks));
+    for_each_algorithm<verb>(chosen, ranks, [&]<class A>() {
+      on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
+        for (const std::size_t m : lengths) check<A>(comm, found, data, m);
+      });
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE_DEFINE("alltoall by every algorithm", Launcher, every_algorithm) {
+  check_all<Launcher, float>(algorithms{});
+  check_all<Launcher, triple>(algorithms{});
+}
+TEST_CASE_TEMPLATE_APPLY(every_algorithm, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("alltoall of every type", Launcher, every_type) {
+  constexpr list<tutti::automatic, tutti::circulant, tutti::bruck> few;
+  check_all<Launcher, char>(few);
+  check_all<Launcher, line>(few);
+  if constexpr (!test::sanitized) {
+    check_all<Launcher, int>(few);
+    check_all<Launcher, double>(few);
+    check_all<Launcher, std::complex<float>>(few);
+  }
+}
+TEST_CASE_TEMPLATE_APPLY(every_type, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("alltoall of vectors that are written past the caches", Launcher, every_long) {
+  for (const int ranks : {2, 3}) {
+    const values<float> data(ranks, streaming_length<float> * static_cast<std::size_t>(ranks));
+    for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
+      on_ranks<Launcher>(ranks,
+                         [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>); });
+    });
+  }
+}
+TEST_CASE_TEMPLATE_APPLY(every_long, launchers);

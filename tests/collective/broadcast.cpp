@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <tutti/collective/broadcast.hpp>
+
+#include <complex>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "collective/conformance.hpp"
+#include "collective/elements.hpp"
+#include "deadline.hpp"
+
+namespace {
+
+using namespace conformance;
+constexpr auto verb = tutti::collective::broadcast;
+
+template <class A, class T>
+void check(auto& comm, findings& found, const values<T>& data, std::size_t n, int root) {
+  found.about("broadcast<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>(), " from ", root);
+  guarded<T> buffer = comm.rank() == root ? guarded<T>(data.of(root, n)) : guarded<T>(n, 2);
+  tutti::broadcast<A>(comm, buffer.span(), root);
+  check_output(found, buffer, data.of(root, n));
+}
+
+template <class Launcher, class T, class Algorithms>
+void check_all(Algorithms chosen) {
+  for (const int ranks : rank_counts) {
+    const std::vector<std::size_t> lengths = vector_lengths<T>(ranks);
+    const values<T> data(ranks, lengths.back());
+    for_each_algorithm<verb>(chosen, ranks, [&]<class A>() {
+      on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
+        for (const int root : roots(ranks)) {
+          for (const std::size_t n : lengths) check<A>(comm, found, data, n, root);
+        }
+      });
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE_DEFINE("broadcast by every algorithm", Launcher, every_algorithm) {
+  check_all<Launcher, float>(algorithms{});
+  check_all<Launcher, triple>(algorithms{});
+}
+TEST_CASE_TEMPLATE_APPLY(every_algorithm, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("broadcast of every type", Launcher, every_type) {
+  constexpr list<tutti::automatic, tutti::circulant, tutti::scatter_allgather> few;
+  check_all<Launcher, char>(few);
+  check_all<Launcher, line>(few);
+  if constexpr (!test::sanitized) {
+    check_all<Launcher, int>(few);
+    check_all<Launcher, double>(few);
+    check_all<Launcher, std::complex<float>>(few);
+  }
+}
+TEST_CASE_TEMPLATE_APPLY(every_type, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("broadcast of vectors that are written past the caches", Launcher, every_long) {
+  for (const int ranks : {2, 3}) {
+    const values<float> data(ranks, streaming_length<float>);
+    for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
+      on_ranks<Launcher>(
+          ranks, [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>, ranks - 1); });
+    });
+  }
+}
+TEST_CASE_TEMPLATE_APPLY(every_long, launchers);

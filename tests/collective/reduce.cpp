@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <tutti/collective/reduce.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "collective/conformance.hpp"
+#include "collective/elements.hpp"
+#include "deadline.hpp"
+
+namespace {
+
+using namespace conformance;
+constexpr auto verb = tutti::collective::reduce;
+
+template <class A, class T, class Op>
+void check(auto& comm, findings& found, const contributions<T, Op>& data, std::size_t n, int root) {
+  const Op op = data.operation();
+  const std::span<const T> mine = data.of(comm.rank(), n);
+  const bool is_root = comm.rank() == root;
+  found.about("reduce<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>(), " with ",
+              tutti::type_name<Op>(), " to ", root);
+  {
+    const guarded<T> in(mine);
+    // Elsewhere than at the root the output may be anything, and stays what it is.
+    guarded<T> out(is_root || comm.rank() % 2 == 0 ? n : 0, 2);
+    tutti::reduce<A>(comm, in.values(), out.span(), op, root);
+    if (is_root) {
+      check_output(found, out, data.fold(n));
+    } else {
+      found.check(out.untouched(), "the output of a rank that is not the root was written");
+    }
+    check_input(found, in, mine);
+  }
+  guarded<T> inout(mine, 3);
+  tutti::reduce<A>(comm, inout.span(), op, root);
+  if (is_root) {
+    check_output(found, inout, data.fold(n));
+  } else {
+    check_input(found, inout, mine);
+  }
+}
+
+template <class Launcher, class Algorithms, class T, class Op>
+void check_all(Algorithms chosen, kind<T, Op> what) {
+  for (const int ranks : rank_counts) {
+    const std::vector<std::size_t> lengths = vector_lengths<T>(ranks);
+    const contributions<T, Op> data(ranks, lengths.back(), what.op);
+    const auto run = [&]<class A>() {
+      on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
+        for (const int root : roots(ranks)) {
+          for (const std::size_t n : lengths) check<A>(comm, found, data, n, root);
+        }
+      });
+    };
+    if constexpr (tutti::is_commutative_v<Op, T>) {
+      for_each_algorithm<verb>(chosen, ranks, run);
+    } else {
+      for_each_ordered_algorithm<verb>(chosen, ranks, run);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE_DEFINE("reduce by every algorithm", Launcher, every_algorithm) {
+  check_all<Launcher>(algorithms{}, kind<float, std::plus<>>{});
+  if constexpr (!test::sanitized) check_all<Launcher>(algorithms{}, kind<int, std::plus<>>{});
+}
+TEST_CASE_TEMPLATE_APPLY(every_algorithm, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("reduce in rank order where the operation does not commute", Launcher, every_order) {
+  check_all<Launcher>(algorithms{}, kind<matrix, std::multiplies<>>{});
+}
+TEST_CASE_TEMPLATE_APPLY(every_order, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("reduce of every type with every operation", Launcher, every_kind) {
+  for_each_kind([](auto what) { check_all<Launcher>(list<tutti::automatic, tutti::flat, tutti::binomial>{}, what); });
+}
+TEST_CASE_TEMPLATE_APPLY(every_kind, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("reduce of vectors that are written past the caches", Launcher, every_long) {
+  for (const int ranks : {2, 3}) {
+    const contributions<float, std::plus<>> data(ranks, streaming_length<float>, {});
+    for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
+      on_ranks<Launcher>(
+          ranks, [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>, ranks - 1); });
+    });
+  }
+}
+TEST_CASE_TEMPLATE_APPLY(every_long, launchers);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <tutti/collective/reduce_scatter.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "collective/conformance.hpp"
+#include "collective/elements.hpp"
+#include "deadline.hpp"
+
+namespace {
+
+using namespace conformance;
+constexpr auto verb = tutti::collective::reduce_scatter;
+
+template <class A, class T, class Op>
+void check(auto& comm, findings& found, const contributions<T, Op>& data, std::size_t n) {
+  const Op op = data.operation();
+  const std::span<const T> mine = data.of(comm.rank(), n);
+  const tutti::layout blocks(n, comm.size());
+  const std::span<const T> expected = data.fold(n).subspan(blocks.offset(comm.rank()), blocks.size(comm.rank()));
+  found.about("reduce_scatter<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>(), " with ",
+              tutti::type_name<Op>());
+  {
+    const guarded<T> in(mine);
+    guarded<T> out(expected.size(), 2);
+    tutti::reduce_scatter<A>(comm, in.values(), out.span(), op);
+    check_output(found, out, expected);
+    check_input(found, in, mine);
+  }
+  guarded<T> inout(mine, 3);
+  const std::span<T> own = tutti::reduce_scatter<A>(comm, inout.span(), op);
+  found.same("the block returned", std::span<const T>(own), expected);
+  found.check(own.data() == inout.span().data() + blocks.offset(comm.rank()), "the block returned lies elsewhere");
+  found.check(inout.intact(), "the buffer was written outside its bounds");
+}
+
+template <class Launcher, class Algorithms, class T, class Op>
+void check_all(Algorithms chosen, kind<T, Op> what) {
+  for (const int ranks : rank_counts) {
+    const std::vector<std::size_t> lengths = vector_lengths<T>(ranks);
+    const contributions<T, Op> data(ranks, lengths.back(), what.op);
+    const auto run = [&]<class A>() {
+      on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
+        for (const std::size_t n : lengths) check<A>(comm, found, data, n);
+      });
+    };
+    if constexpr (tutti::is_commutative_v<Op, T>) {
+      for_each_algorithm<verb>(chosen, ranks, run);
+    } else {
+      for_each_ordered_algorithm<verb>(chosen, ranks, run);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE_DEFINE("reduce_scatter by every algorithm", Launcher, every_algorithm) {
+  check_all<Launcher>(algorithms{}, kind<float, std::plus<>>{});
+  if constexpr (!test::sanitized) check_all<Launcher>(algorithms{}, kind<int, std::plus<>>{});
+}
+TEST_CASE_TEMPLATE_APPLY(every_algorithm, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("reduce_scatter in rank order where the operation does not commute", Launcher, every_order) {
+  check_all<Launcher>(algorithms{}, kind<matrix, std::multiplies<>>{});
+}
+TEST_CASE_TEMPLATE_APPLY(every_order, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("reduce_scatter of every type with every operation", Launcher, every_kind) {
+  for_each_kind([](auto what) { check_all<Launcher>(list<tutti::automatic, tutti::flat, tutti::circulant>{}, what); });
+}
+TEST_CASE_TEMPLATE_APPLY(every_kind, launchers);
+
+TEST_CASE_TEMPLATE_DEFINE("reduce_scatter of vectors that are written past the caches", Launcher, every_long) {
+  for (const int ranks : {2, 3}) {
+    const contributions<float, std::plus<>> data(ranks, streaming_length<float>, {});
+    for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
+      on_ranks<Launcher>(ranks,
+                         [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>); });
+    });
+  }
+}
+TEST_CASE_TEMPLATE_APPLY(every_long, launchers);

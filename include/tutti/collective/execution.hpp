@@ -21,29 +21,33 @@ namespace tutti::detail {
 /// Stands for the operation where a collective folds nothing.
 struct no_operation {};
 
-/// A list that lies in the object up to N entries and in the arena beyond.
+/// A list that lies in the object up to N entries and in the arena beyond. Stays where it was made.
 template <class E, std::size_t N>
 class short_list {
  public:
+  short_list() = default;
+  short_list(const short_list&) = delete;
+  short_list& operator=(const short_list&) = delete;
+
   void clear() { size_ = 0; }
   std::size_t size() const { return size_; }
-  E& operator[](std::size_t i) { return more_ == nullptr ? own_[i] : more_[i]; }
-  void push_back(const E& entry, arena& scratch) {
-    if (size_ == capacity_) [[unlikely]]
-      grow(scratch);
-    (*this)[size_++] = entry;
+  E& operator[](std::size_t i) { return entries_[i]; }
+  E* data() { return entries_; }
+  [[gnu::always_inline]] void push_back(const E& entry, arena& scratch) {
+    if (size_ == capacity_) [[unlikely]] grow(scratch);
+    entries_[size_++] = entry;
   }
 
  private:
   [[gnu::noinline, gnu::cold]] void grow(arena& scratch) {
     E* const larger = scratch.take_for<E>(2 * capacity_);
-    for (std::size_t i = 0; i < size_; ++i) larger[i] = (*this)[i];
-    more_ = larger;
+    for (std::size_t i = 0; i < size_; ++i) larger[i] = entries_[i];
+    entries_ = larger;
     capacity_ *= 2;
   }
 
-  std::array<E, N> own_;
-  E* more_ = nullptr;
+  E own_[N];
+  E* entries_ = own_;
   std::size_t size_ = 0;
   std::size_t capacity_ = N;
 };
@@ -81,7 +85,7 @@ class open_round {
     group_end_ = 0;
   }
   template <class L>
-  void add(L& lane, const send& step) {
+  [[gnu::always_inline]] void add(L& lane, const send& step) {
     if constexpr (sharing_lane<L>) {
       if (shared_) {
         readers_.push_back(step, *scratch_);
@@ -91,11 +95,11 @@ class open_round {
     post(lane, step);
   }
   template <class L>
-  void add(L&, const recv& step) {
+  [[gnu::always_inline]] void add(L&, const recv& step) {
     arrivals_.push_back({step.peer, step.what, kind::overwrite}, *scratch_);
   }
   template <class L>
-  void add(L&, const combine& step) {
+  [[gnu::always_inline]] void add(L&, const combine& step) {
     arrivals_.push_back({step.peer, step.what, step.operand == side::left ? kind::left : kind::right}, *scratch_);
   }
 

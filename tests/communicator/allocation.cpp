@@ -160,7 +160,7 @@ TEST_CASE("blocking collectives allocate nothing once they have been done once")
     for (const std::size_t each : {1U, 300U, 20000U}) {
       const std::size_t elements = each * static_cast<std::size_t>(ranks);
       const bool large = each == 20000;
-      if (large && ranks == 5) continue;
+      if (ranks == 5 && (large || sanitized)) continue;
       std::vector<std::vector<std::size_t>> made(calls.size(),
                                                  std::vector<std::size_t>(static_cast<std::size_t>(ranks)));
       tutti::run(ranks, [&](communicator& comm) {
@@ -206,6 +206,7 @@ TEST_CASE("a rank that is refused memory throws, and nobody hangs") {
                    }});
   for (const int ranks : {2, 3}) {
     for (const std::size_t each : {1U, 500U, 20000U}) {
+      if (sanitized && each == 20000) continue;
       const std::size_t elements = each * static_cast<std::size_t>(ranks);
       for (const named_call& c : calls) {
         for (std::size_t nth = 1;; ++nth) {

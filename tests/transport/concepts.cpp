@@ -90,10 +90,10 @@ static_assert(!tutti::viewing_lane<views_alone>);
 
 template <int Missing = 0>
 struct archetype_sharing_lane : archetype_lane<> {
-  bool publish(const std::byte*, std::size_t, std::size_t, bool) requires(Missing != 1) { return true; }
+  bool publish(int, const std::byte*, std::size_t, std::size_t, bool) requires(Missing != 1) { return true; }
   void publish_to(int, bool) requires(Missing != 2) {}
-  void expect(int, std::size_t) requires(Missing != 3) {}
-  const std::byte* look(int, std::size_t, std::size_t) requires(Missing != 4) { return nullptr; }
+  void expect(int) requires(Missing != 3) {}
+  const std::byte* look(int, std::size_t) requires(Missing != 4) { return nullptr; }
   void claim_shared() requires(Missing != 5) {}
   void release_shared() requires(Missing != 6) {}
   void end_shared() requires(Missing != 7) {}
@@ -108,7 +108,7 @@ static_assert(!tutti::sharing_lane<archetype_sharing_lane<6>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<7>>);
 
 struct always_has_room : archetype_sharing_lane<> {
-  void publish(const std::byte*, std::size_t, std::size_t, bool) {}
+  void publish(int, const std::byte*, std::size_t, std::size_t, bool) {}
 };
 static_assert(!tutti::sharing_lane<always_has_room>);
 
@@ -201,10 +201,10 @@ TEST_CASE("the archetypes do what is asked of them, which is nothing") {
   viewing.claim(0);
   viewing.release(0);
   archetype_sharing_lane<> sharing;
-  CHECK(sharing.publish(nullptr, 0, 0, true));
+  CHECK(sharing.publish(-1, nullptr, 0, 0, true));
   sharing.publish_to(0, true);
-  sharing.expect(0, 0);
-  CHECK(sharing.look(0, 0, 0) == nullptr);
+  sharing.expect(0);
+  CHECK(sharing.look(0, 0) == nullptr);
   sharing.claim_shared();
   sharing.release_shared();
   sharing.end_shared();

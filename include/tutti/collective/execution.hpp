@@ -280,6 +280,21 @@ class open_round {
   template <class L>
   bool receive(L& lane) {
     while (group_ < arrivals_.size()) {
+      if constexpr (sharing_lane<L>) {
+        // A block to be copied from where it was published: the common case of collectives that fold nothing.
+        if (const arrival& a = arrivals_[group_]; shared_ && a.how == kind::overwrite && a.what.count == 1) {
+          const int block = a.what.at(0, storage_.blocks());
+          const std::byte* const view = lane.look(a.peer, storage_.remote_offset(a.peer, block) * sizeof(T));
+          if (view == nullptr) return false;
+          lane.claim_shared();
+          copy_elements(storage_.target(block), reinterpret_cast<const T*>(view), storage_.size(block),
+                        policy_.streaming && last_);
+          storage_.mark(block);
+          lane.release_shared();
+          group_end_ = ++group_;
+          continue;
+        }
+      }
       if (group_end_ == group_) {
         const arrival& first = arrivals_[group_];
         group_end_ = group_ + 1;

@@ -72,7 +72,7 @@ class vector_storage {
 
   int blocks() const { return layout_.blocks(); }
   std::size_t size(int block) const { return layout_.size(block); }
-  std::size_t elements(const block_set& set) const {
+  [[gnu::always_inline]] std::size_t elements(const block_set& set) const {
     if (set.count == 1) return layout_.size(set.at(0, layout_.blocks()));
     if (set.count == layout_.blocks()) return layout_.count();
     if (layout_.even()) return layout_.even_size() * static_cast<std::size_t>(set.count);
@@ -87,19 +87,19 @@ class vector_storage {
   std::size_t count() const { return layout_.count(); }
 
   /// Whether the block's current value lies in memory that this collective writes.
-  bool writable(int block) const { return in_place_ || marks_[block]; }
-  const T* source(int block) {
+  [[gnu::always_inline]] bool writable(int block) const { return in_place_ || marks_[block]; }
+  [[gnu::always_inline]] const T* source(int block) {
     if (in_place_ || marks_[block]) return target(block);
     if (block == own_ && memory_.own_in != nullptr) return memory_.own_in;
     return memory_.in + layout_.offset(block);
   }
-  T* target(int block) {
+  [[gnu::always_inline]] T* target(int block) {
     if (block == own_ && memory_.own_out != nullptr) return memory_.own_out;
     if (memory_.out == nullptr) [[unlikely]]
       use_scratch();
     return memory_.out + layout_.offset(block);
   }
-  void mark(int block) {
+  [[gnu::always_inline]] void mark(int block) {
     if (!in_place_) marks_.set(block);
   }
 
@@ -145,13 +145,13 @@ class whole_storage {
   static constexpr std::size_t offset(int) { return 0; }
   static constexpr std::size_t remote_offset(int, int) { return 0; }
   bool writable(int) const { return written_; }
-  const T* source(int block) { return written_ ? target(block) : memory_.in; }
-  T* target(int) {
+  [[gnu::always_inline]] const T* source(int block) { return written_ ? target(block) : memory_.in; }
+  [[gnu::always_inline]] T* target(int) {
     if (memory_.out == nullptr && count_ != 0) [[unlikely]]
       use_scratch();
     return memory_.out;
   }
-  void mark(int) { written_ = true; }
+  [[gnu::always_inline]] void mark(int) { written_ = true; }
   void finish(bool streaming) {
     if (memory_.result != wanted::none && !written_) copy_elements(target(0), memory_.in, count_, streaming);
   }
@@ -183,19 +183,19 @@ class slot_storage {
 
   int blocks() const { return schedule_.blocks(at_.size); }
   std::size_t size(int) const { return each_; }
-  std::size_t elements(const block_set& set) const { return each_ * static_cast<std::size_t>(set.count); }
+  [[gnu::always_inline]] std::size_t elements(const block_set& set) const { return each_ * static_cast<std::size_t>(set.count); }
   std::size_t offset(int slot) const { return each_ * static_cast<std::size_t>(schedule_.destination(at_, slot)); }
   std::size_t remote_offset(int peer, int slot) const {
     return each_ * static_cast<std::size_t>(schedule_.destination(place{peer, at_.size}, slot));
   }
   std::size_t count() const { return each_ * static_cast<std::size_t>(blocks()); }
   bool writable(int slot) const { return marks_[slot]; }
-  const T* source(int slot) {
+  [[gnu::always_inline]] const T* source(int slot) {
     if (marks_[slot]) return target(slot);
     return in_ + each_ * static_cast<std::size_t>(schedule_.destination(at_, slot));
   }
-  T* target(int slot) { return out_ + each_ * static_cast<std::size_t>(schedule_.source(at_, slot)); }
-  void mark(int slot) { marks_.set(slot); }
+  [[gnu::always_inline]] T* target(int slot) { return out_ + each_ * static_cast<std::size_t>(schedule_.source(at_, slot)); }
+  [[gnu::always_inline]] void mark(int slot) { marks_.set(slot); }
   void finish(bool streaming) {
     for (int slot = 0; slot < blocks(); ++slot)
       if (!marks_[slot]) copy_elements(target(slot), source(slot), each_, streaming);

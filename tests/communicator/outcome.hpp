@@ -4,6 +4,7 @@
 #include <tutti/tutti.hpp>
 
 #include <exception>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct outcome {
   std::string text;
   int peer = -1;  ///< the rank that the exception names, where it names one
   friend bool operator==(const outcome&, const outcome&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const outcome& o) {
+    return out << o.kind << " of " << o.peer << ": " << o.text;
+  }
 };
 
 template <class F>

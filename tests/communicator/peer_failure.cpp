@@ -286,7 +286,7 @@ TEST_CASE("A8 two communicators that fail in opposite order") {
     const auto second = std::make_shared<group>(2);
     std::vector<std::unique_ptr<communicator>> comms;
     for (const auto& g : {first, second})
-      for (int rank = 0; rank < 2; ++rank) comms.push_back(std::make_unique<communicator>(tutti::threads(g, rank)));
+      for (int rank = 0; rank < 2; ++rank) comms.push_back(std::make_unique<communicator>(tutti::threads(*g, rank)));
     const auto fail = [](communicator& comm) {
       return outcome_of([&] {
         std::vector<int> data(5000, 1);

@@ -91,6 +91,7 @@ TEST_CASE("the README's table of algorithms is true and complete") {
                               row_of<single_master>(),
                               row_of<naive>(),
                               row_of<scatter_allgather>(),
+                              row_of<reduce_scatter_gather>(),
                               row_of<dissemination>()};
   const std::vector<row> written = rows_in_readme();
   REQUIRE(written.size() == rows.size());

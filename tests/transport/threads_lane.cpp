@@ -42,7 +42,7 @@ tutti::call call_number(std::uint64_t number) {
 struct ends {
   explicit ends(int ranks, int lane_index = 0) : group(std::make_shared<tutti::threads::group_type>(ranks)) {
     for (int rank = 0; rank < ranks; ++rank) {
-      transports.emplace_back(group, rank);
+      transports.emplace_back(*group, rank);
       lanes.push_back(transports.back().make_lane(lane_index));
       lanes.back().open(call_number(1));
       lanes.back().begin_round();
@@ -222,7 +222,7 @@ TEST_CASE("lanes are independent of each other") {
   constexpr int count = 65;
   const auto group = std::make_shared<tutti::threads::group_type>(2);
   in_threads(2, [&](int rank) {
-    tutti::threads transport(group, rank);
+    tutti::threads transport(*group, rank);
     std::deque<lane> lanes;
     for (int i = 0; i < count; ++i) {
       lanes.push_back(transport.make_lane(i));

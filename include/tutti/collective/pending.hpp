@@ -4,7 +4,6 @@
 #include <tutti/core/progress.hpp>
 
 #include <exception>
-#include <memory>
 #include <utility>
 
 namespace tutti {
@@ -48,12 +47,13 @@ class pending {
   using destroy_function = void (*)(operation*);
 
  public:
-  pending(operation* o, destroy_function destroy) : operation_(o, destroy) {}
-  pending(pending&&) noexcept = default;
+  pending(operation* o, destroy_function destroy) : operation_(o), destroy_(destroy) {}
+  pending(pending&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)), destroy_(other.destroy_) {}
   pending& operator=(pending&& other) noexcept {
     if (this != &other) {
       drop();
-      operation_ = std::move(other.operation_);
+      operation_ = std::exchange(other.operation_, nullptr);
+      destroy_ = other.destroy_;
     }
     return *this;
   }
@@ -62,7 +62,7 @@ class pending {
   /// Does what can be done without waiting; true if the collective has finished on this rank. Throws what the blocking
   /// form throws.
   bool test() {
-    if (!operation_) return true;
+    if (operation_ == nullptr) return true;
     operation& o = *operation_;
     if (!o.advance(o)) {
       guarded([&] { o.on->lane.glance(); });
@@ -76,7 +76,7 @@ class pending {
 
   /// Waits until the collective has finished on this rank. Throws what the blocking form throws.
   void wait() {
-    if (!operation_) return;
+    if (operation_ == nullptr) return;
     operation& o = *operation_;
     while (!o.advance(o)) {
       guarded([&] { o.on->lane.idle(); });
@@ -100,18 +100,20 @@ class pending {
   }
   void conclude() {
     const std::exception_ptr failed = operation_->failed;
-    operation_.reset();
+    destroy_(std::exchange(operation_, nullptr));
     if (failed) std::rethrow_exception(failed);
   }
   void drop() noexcept {
-    if (operation_ && !operation_->finished) {
+    if (operation_ == nullptr) return;
+    if (!operation_->finished) {
       operation_->on->lane.abandon("the pending collective was destroyed before it had finished");
       operation_->close();
     }
-    operation_.reset();
+    destroy_(std::exchange(operation_, nullptr));
   }
 
-  std::unique_ptr<operation, destroy_function> operation_;
+  operation* operation_;
+  destroy_function destroy_;
 };
 
 }  // namespace tutti

@@ -12,11 +12,9 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace tutti {
 
@@ -33,6 +31,9 @@ class communicator {
       : transport_(std::move(transport)), blocking_lane_(transport_.make_lane(0)) {}
   communicator(const communicator&) = delete;
   communicator& operator=(const communicator&) = delete;
+  ~communicator() {
+    for (pending_lane* const l : pending_lanes_) delete l;
+  }
 
   /// This rank, in `[0, size())`.
   int rank() const { return transport_.rank(); }
@@ -79,10 +80,9 @@ class communicator {
   /// that collective first.
   pending_lane& next_pending_lane() {
     const auto index = static_cast<std::size_t>(started_++ % max_pending);
-    while (pending_lanes_.size() <= index)
-      pending_lanes_.push_back(
-          std::make_unique<pending_lane>(transport_.make_lane(1 + static_cast<int>(pending_lanes_.size()))));
-    return *pending_lanes_[index];
+    pending_lane*& l = pending_lanes_[index];
+    if (l == nullptr) l = new pending_lane(transport_.make_lane(1 + static_cast<int>(index)));
+    return *l;
   }
   /// The list of collectives in progress.
   in_progress& pending() { return pending_; }
@@ -116,7 +116,7 @@ class communicator {
   std::uint64_t calls_ = 0;
   std::uint64_t history_ = 0;
   std::uint64_t started_ = 0;
-  std::vector<std::unique_ptr<pending_lane>> pending_lanes_;
+  pending_lane* pending_lanes_[max_pending] = {};
   in_progress pending_{nullptr};
   std::array<cost_table, 16> costs_{};
 };

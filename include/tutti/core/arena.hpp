@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <new>
 #include <utility>
-#include <vector>
 
 namespace tutti {
 
@@ -13,6 +11,16 @@ namespace tutti {
 /// moves what was taken before. Everything taken is given back together by `reset`.
 class arena {
  public:
+  arena() = default;
+  arena(arena&& other) noexcept
+      : first_(std::exchange(other.first_, nullptr)),
+        last_(std::exchange(other.last_, nullptr)),
+        current_(std::exchange(other.current_, nullptr)),
+        next_(std::exchange(other.next_, nullptr)),
+        left_(std::exchange(other.left_, 0)),
+        least_(other.least_) {}
+  ~arena() { release(); }
+
   /// `bytes` bytes aligned to 64, valid until `reset`.
   std::byte* take(std::size_t bytes) {
     const std::size_t need = (bytes + 63) / 64 * 64;
@@ -32,47 +40,51 @@ class arena {
 
   /// Gives back everything taken. Several chunks are melted into one, so that the next round of the same needs one.
   void reset() noexcept {
-    if (chunks_.size() > 1) [[unlikely]]
+    if (first_ != last_) [[unlikely]]
       melt();
-    if (!chunks_.empty()) use(0);
+    if (first_ != nullptr) use(first_);
   }
 
  private:
-  struct release {
-    void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{64}); }
-  };
-  struct chunk {
-    std::unique_ptr<std::byte, release> memory;
+  /// What stands before each piece of memory; the pieces are a list.
+  struct alignas(64) chunk {
+    chunk* next;
     std::size_t size;
   };
 
-  void use(std::size_t index) {
-    current_ = index;
-    next_ = chunks_[index].memory.get();
-    left_ = chunks_[index].size;
+  void use(chunk* c) {
+    current_ = c;
+    next_ = reinterpret_cast<std::byte*>(c + 1);
+    left_ = c->size;
   }
   [[gnu::noinline, gnu::cold]] void find(std::size_t need) {
-    while (current_ + 1 < chunks_.size()) {
-      use(current_ + 1);
+    while (current_ != last_) {
+      use(current_->next);
       if (left_ >= need) return;
     }
     const std::size_t size = need < least_ ? least_ : need;
-    std::unique_ptr<std::byte, release> memory(static_cast<std::byte*>(::operator new (size, std::align_val_t{64})));
-    chunks_.push_back({std::move(memory), size});
-    use(chunks_.size() - 1);
+    if (sizeof(chunk) + size < size) throw std::bad_alloc();
+    auto* const made = new (::operator new (sizeof(chunk) + size, std::align_val_t{64})) chunk{nullptr, size};
+    (last_ == nullptr ? first_ : last_->next) = made;
+    last_ = made;
+    use(made);
   }
   /// The one chunk is allocated when it is needed: giving back cannot fail.
   [[gnu::noinline, gnu::cold]] void melt() noexcept {
     least_ = 0;
-    for (const chunk& c : chunks_) least_ += c.size;
-    chunks_.clear();
-    current_ = 0;
+    for (const chunk* c = first_; c != nullptr; c = c->next) least_ += c->size;
+    release();
+    first_ = last_ = current_ = nullptr;
     next_ = nullptr;
     left_ = 0;
   }
+  [[gnu::noinline, gnu::cold]] void release() noexcept {
+    while (first_ != nullptr) ::operator delete (std::exchange(first_, first_->next), std::align_val_t{64});
+  }
 
-  std::vector<chunk> chunks_;
-  std::size_t current_ = 0;
+  chunk* first_ = nullptr;
+  chunk* last_ = nullptr;
+  chunk* current_ = nullptr;
   std::byte* next_ = nullptr;
   std::size_t left_ = 0;
   std::size_t least_ = 4096;  // of a new chunk

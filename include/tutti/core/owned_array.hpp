@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace tutti {
 
@@ -48,6 +49,15 @@ class array_list {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
+  array_list() = default;
+  array_list(array_list&& other) noexcept : memory_(std::move(other.memory_)), size_(std::exchange(other.size_, 0)) {}
+  array_list& operator=(array_list&& other) noexcept {
+    if (this == &other) return *this;
+    memory_ = std::move(other.memory_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   T& operator[](std::size_t i) { return memory_[i]; }
@@ -82,7 +92,7 @@ class array_list {
     if (least <= memory_.size()) return;
     owned_array<T> larger(least);
     if (size_ != 0) std::memcpy(larger.data(), memory_.data(), size_ * sizeof(T));
-    memory_ = static_cast<owned_array<T>&&>(larger);
+    memory_ = std::move(larger);
   }
 
  private:

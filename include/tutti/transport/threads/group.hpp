@@ -4,18 +4,15 @@
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/threads/channel.hpp>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace tutti::detail {
 
@@ -26,7 +23,7 @@ class call_log {
   static constexpr std::size_t length = 16;
 
   void write(const call& c) noexcept {
-    entry& e = entries_[c.sequence % entries_.size()];
+    entry& e = entries_[c.sequence % length];
     e.sequence.store(0, std::memory_order_relaxed);
     e.signature.store(c.signature, std::memory_order_release);
     e.history.store(c.history, std::memory_order_release);
@@ -37,10 +34,10 @@ class call_log {
     e.sequence.store(c.sequence, std::memory_order_release);
   }
 
-  /// The call with that number, if it is among the last ones.
-  std::optional<call> read(std::uint64_t sequence) const noexcept {
-    const entry& e = entries_[sequence % entries_.size()];
-    if (e.sequence.load(std::memory_order_acquire) != sequence) return std::nullopt;
+  /// The call with that number, if it is among the last ones; else one without a signature.
+  call read(std::uint64_t sequence) const noexcept {
+    const entry& e = entries_[sequence % length];
+    if (e.sequence.load(std::memory_order_acquire) != sequence) return {};
     call c;
     c.signature = e.signature.load(std::memory_order_acquire);
     c.history = e.history.load(std::memory_order_acquire);
@@ -49,7 +46,7 @@ class call_log {
     c.where.file = e.file.load(std::memory_order_acquire);
     c.where.line = e.line.load(std::memory_order_acquire);
     c.sequence = sequence;
-    if (e.sequence.load(std::memory_order_relaxed) != sequence) return std::nullopt;
+    if (e.sequence.load(std::memory_order_relaxed) != sequence) return {};
     return c;
   }
 
@@ -73,7 +70,7 @@ class call_log {
     std::atomic<const char*> file{""};
     std::atomic<unsigned> line{0};
   };
-  std::array<entry, length> entries_;
+  entry entries_[length];
 };
 
 enum class presence : int { running, left, failed };
@@ -95,8 +92,10 @@ class threads_group {
   threads_group(const threads_group&) = delete;
   threads_group& operator=(const threads_group&) = delete;
   ~threads_group() {
-    for (auto& table : lanes_)
-      for (auto& c : table->channels) delete c.load(std::memory_order_relaxed);
+    for (lane_table* const table : lanes_) {
+      for (std::atomic<channel*>& c : table->channels) delete c.load(std::memory_order_relaxed);
+      delete table;
+    }
   }
 
   int size() const { return size_; }
@@ -109,11 +108,11 @@ class threads_group {
         table(lane)
             .channels[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(to)];
     if (channel* there = place.load(std::memory_order_acquire)) return *there;
-    auto made = std::make_unique<channel>();
-    channel* expected = nullptr;
-    if (place.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel, std::memory_order_acquire))
-      return *made.release();
-    return *expected;
+    auto* const made = new channel;
+    channel* first = nullptr;
+    if (place.compare_exchange_strong(first, made, std::memory_order_acq_rel, std::memory_order_acquire)) return *made;
+    delete made;
+    return *first;
   }
 
   /// The boards of all ranks on a lane.
@@ -160,16 +159,14 @@ class threads_group {
     const int second = one < other ? other : one;
     const call_log& firsts = state(first).log;
     const call_log& seconds = state(second).log;
-    const std::uint64_t last = std::max(firsts.last(), seconds.last());
+    const std::uint64_t last = firsts.last() > seconds.last() ? firsts.last() : seconds.last();
     for (std::uint64_t number = last > call_log::length ? last - call_log::length + 1 : 1; number <= last; ++number) {
-      const auto a = firsts.read(number);
-      const auto b = seconds.read(number);
-      if (!a && !b) continue;
-      if (a && b && a->fingerprint() == b->fingerprint()) continue;
+      const call a = firsts.read(number);
+      const call b = seconds.read(number);
+      if (alike(a, b)) continue;
       // Named in rank order, so that the text does not depend on who noticed.
       fail({errc::mismatch, first,
-            message() << "rank " << first << " called " << (a ? a->describe() : "nothing that fits") << "; rank "
-                      << second << " called " << (b ? b->describe() : "nothing that fits")});
+            message() << "rank " << first << " called " << words(a) << "; rank " << second << " called " << words(b)});
       return;
     }
     fail({errc::mismatch, first,
@@ -181,10 +178,7 @@ class threads_group {
     for (int rank = 1; rank < size_; ++rank) {
       const call_log& zero = state(0).log;
       const call_log& log = state(rank).log;
-      const auto a = zero.read(zero.last());
-      const auto b = log.read(log.last());
-      if (!a && !b) continue;
-      if (!a || !b || a->fingerprint() != b->fingerprint()) {
+      if (!alike(zero.read(zero.last()), log.read(log.last()))) {
         disagree(0, rank);
         return;
       }
@@ -194,15 +188,25 @@ class threads_group {
  private:
   struct lane_table {
     explicit lane_table(std::size_t ranks) : channels(ranks * ranks), boards(ranks) {}
-    std::vector<std::atomic<channel*>> channels;
-    std::vector<board> boards;
+    owned_array<std::atomic<channel*>> channels;
+    owned_array<board> boards;
   };
+
+  /// Neither was called, or both and they fit together.
+  static bool alike(const call& a, const call& b) {
+    if (a.signature == nullptr || b.signature == nullptr) return a.signature == b.signature;
+    return a.fingerprint() == b.fingerprint();
+  }
+  static std::string words(const call& c) {
+    return c.signature == nullptr ? std::string("nothing that fits") : c.describe();
+  }
 
   lane_table& table(int lane) {
     const std::lock_guard lock(mutex_);
-    while (lanes_.size() <= static_cast<std::size_t>(lane))
-      lanes_.push_back(std::make_unique<lane_table>(static_cast<std::size_t>(size_)));
-    return *lanes_[static_cast<std::size_t>(lane)];
+    const auto index = static_cast<std::size_t>(lane);
+    lanes_.reserve(index + 1);
+    while (lanes_.size() <= index) lanes_.push_back(new lane_table(static_cast<std::size_t>(size_)));
+    return *lanes_[index];
   }
   void wake_all() {
     for (rank_state& s : states_) s.bell.wake();
@@ -210,11 +214,11 @@ class threads_group {
 
   int size_;
   wait_policy policy_;
-  std::vector<rank_state> states_;
+  owned_array<rank_state> states_;
   alignas(64) std::atomic<bool> failed_{false};
   alignas(64) std::mutex mutex_;
   failure failure_;
-  std::vector<std::unique_ptr<lane_table>> lanes_;
+  array_list<lane_table*> lanes_;
 };
 
 }  // namespace tutti::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/owned_array.hpp>
 #include <tutti/transport/threads/channel.hpp>
 #include <tutti/transport/threads/lane_channels.hpp>
 
@@ -10,9 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <utility>
-#include <vector>
 
 namespace tutti::detail {
 
@@ -43,8 +42,9 @@ class lane_boards : public lane_channels {
       s.address = nullptr;
       copy_small(s.payload.data(), data, bytes);
     } else {
-      if (copies_ == nullptr) copies_ = std::make_unique<copies>();
-      std::byte* const there = (*copies_)[shared_ % board::capacity].bytes.data();
+      if (copies_.size() == 0) [[unlikely]]
+        copies_ = owned_array<copy_area>(board::capacity);
+      std::byte* const there = copies_[shared_ % board::capacity].bytes;
       std::memcpy(there, data, bytes);
       s.address = there;
     }
@@ -140,9 +140,8 @@ class lane_boards : public lane_channels {
     std::uint64_t round;
   };
   struct alignas(64) copy_area {
-    std::array<std::byte, board::copy_bytes> bytes;
+    std::byte bytes[board::copy_bytes];
   };
-  using copies = std::array<copy_area, board::capacity>;
 
   /// Whether all who read it have ended the round that had the next slot before. Only theirs is looked at: a counter
   /// that others read is slow to advance.
@@ -169,14 +168,14 @@ class lane_boards : public lane_channels {
   board* boards_;
   std::uint64_t shared_ = 0;          // shared rounds that this rank has ended
   std::uint64_t ended_by_all_ = 0;    // as last seen
-  std::vector<std::uint64_t> ended_;  // by each rank, as last seen
+  owned_array<std::uint64_t> ended_;  // by each rank, as last seen
   std::array<int, board::capacity> slot_readers_{};
   int looked_ = 0;  // at how many ranks' boards in this round
   bool looked_at_direct_ = false;
   bool published_ = false;  // in this round
   bool ahead_ = false;      // it read nothing in the round before
-  std::unique_ptr<copies> copies_;
-  std::vector<direct_reader> readers_;
+  owned_array<copy_area> copies_;
+  array_list<direct_reader> readers_;
 };
 
 }  // namespace tutti::detail

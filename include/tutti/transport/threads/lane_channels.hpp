@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/owned_array.hpp>
 #include <tutti/transport/threads/channel.hpp>
 #include <tutti/transport/threads/staging.hpp>
 #include <tutti/transport/threads/waiting.hpp>
@@ -10,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 namespace tutti::detail {
 
@@ -175,26 +175,28 @@ class lane_channels : public lane_waiting {
     if (staged_from_ != data || staged_bytes_ != bytes) {
       staged_ = &staging_.take(
           [this](int reader, std::uint64_t m) { return consumed(out_[static_cast<std::size_t>(reader)], m); });
-      std::memcpy(staged_->aligned, data, bytes);
+      std::memcpy(staged_->bytes, data, bytes);
       staged_from_ = data;
       staged_bytes_ = bytes;
     }
     staged_->readers.push_back({peer, message});
-    return staged_->aligned;
+    return staged_->bytes;
   }
 
   [[gnu::noinline, gnu::cold]] void queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
     // The copy is made as if the message were posted, whose number is known.
-    queue_.push_back({peer, copy && bytes != 0 ? stage(peer, o.posted + o.queued + 1, data, bytes) : data, bytes, copy});
+    queue_.push_back(
+        {peer, copy && bytes != 0 ? stage(peer, o.posted + o.queued + 1, data, bytes) : data, bytes, copy});
     ++o.queued;
   }
 
   [[gnu::noinline, gnu::cold]] void flush() {
     // In order for each peer: a peer whose ring is full holds back only its own messages.
-    for (auto q = queue_.begin(); q != queue_.end();) {
+    for (queued_send* q = queue_.begin(); q != queue_.end();) {
       outgoing& o = out_[static_cast<std::size_t>(q->peer)];
       bool blocked = full(o);
-      for (auto earlier = queue_.begin(); earlier != q && !blocked; ++earlier) blocked = earlier->peer == q->peer;
+      for (queued_send* earlier = queue_.begin(); earlier != q && !blocked; ++earlier)
+        blocked = earlier->peer == q->peer;
       if (blocked) {
         awaited_ = q->peer;
         ++q;
@@ -202,18 +204,18 @@ class lane_channels : public lane_waiting {
       }
       post(q->peer, o, q->data, q->bytes, q->copied, q->copied);
       --o.queued;
-      q = queue_.erase(q);
+      queue_.erase(q);
     }
   }
 
-  std::vector<outgoing> out_;
-  std::vector<incoming> in_;
-  std::vector<int> direct_;
+  owned_array<outgoing> out_;
+  owned_array<incoming> in_;
+  array_list<int> direct_;
   staging staging_;
   staging::chunk* staged_ = nullptr;
   const std::byte* staged_from_ = nullptr;
   std::size_t staged_bytes_ = 0;
-  std::vector<queued_send> queue_;
+  array_list<queued_send> queue_;
 };
 
 }  // namespace tutti::detail

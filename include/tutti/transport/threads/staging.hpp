@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/owned_array.hpp>
 #include <tutti/transport/threads/channel.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
+#include <utility>
 
 namespace tutti::detail {
 
@@ -18,15 +18,18 @@ class staging {
 
   /// For copies that have at most `readers` readers each.
   explicit staging(int readers) : most_readers_(static_cast<std::size_t>(readers)) {}
+  staging(staging&&) = default;
+  ~staging() {
+    for (chunk* const c : chunks_) delete c;
+  }
 
+  struct reference {
+    int peer;
+    std::uint64_t message;
+  };
   struct chunk {
-    struct reference {
-      int peer;
-      std::uint64_t message;
-    };
-    std::unique_ptr<std::byte[]> memory;
-    std::vector<reference> readers;
-    std::byte* aligned;
+    alignas(64) std::byte bytes[chunk_bytes];
+    array_list<reference> readers;
   };
 
   /// A chunk that `consumed(peer, message)` confirms for every reader; a new one if the oldest is still being read.
@@ -34,7 +37,7 @@ class staging {
   chunk& take(Consumed&& consumed) {
     while (chunks_.size() < initial_chunks) add(chunks_.size());
     next_ = next_ + 1 == chunks_.size() ? 0 : next_ + 1;
-    auto& readers = chunks_[next_]->readers;
+    array_list<reference>& readers = chunks_[next_]->readers;
     while (!readers.empty() && consumed(readers.back().peer, readers.back().message)) readers.pop_back();
     if (!readers.empty()) add(next_);
     return *chunks_[next_];
@@ -45,15 +48,15 @@ class staging {
   static constexpr std::size_t initial_chunks = channel::capacity + 2;
 
   void add(std::size_t at) {
-    auto made = std::make_unique<chunk>();
-    made->memory = std::make_unique<std::byte[]>(chunk_bytes + 64);
-    const auto address = reinterpret_cast<std::uintptr_t>(made->memory.get());
-    made->aligned = made->memory.get() + (64 - address % 64) % 64;
-    made->readers.reserve(most_readers_);
-    chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(at), std::move(made));
+    array_list<reference> readers;
+    readers.reserve(most_readers_);
+    chunks_.reserve(chunks_.size() + 1);
+    auto* const made = new chunk;
+    made->readers = std::move(readers);
+    chunks_.insert(at, made);
   }
 
-  std::vector<std::unique_ptr<chunk>> chunks_;
+  array_list<chunk*> chunks_;
   std::size_t next_ = 0;
   std::size_t most_readers_;
 };

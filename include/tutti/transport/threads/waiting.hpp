@@ -107,8 +107,8 @@ class lane_waiting {
   [[gnu::noinline, gnu::cold]] void look_around() {
     for (int peer = 0; peer < group_->size(); ++peer) {
       if (peer == rank_) continue;
-      const auto theirs = group_->state(peer).log.read(call_.sequence);
-      if (theirs && theirs->fingerprint() != fingerprint_) {
+      const call theirs = group_->state(peer).log.read(call_.sequence);
+      if (theirs.signature != nullptr && theirs.fingerprint() != fingerprint_) {
         group_->disagree(rank_, peer);
         group_->raise();
       }

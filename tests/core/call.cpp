@@ -23,7 +23,7 @@ namespace {
 
 constexpr tutti::call_signature reference{"allreduce", "ring", "float", "std::plus<void>", 4};
 
-tutti::call call_of(const tutti::call_signature& signature) { return {&signature, 7, 100, 2, {"main.cpp", 12}}; }
+tutti::call call_of(const tutti::call_signature& signature) { return {&signature, 7, 0, 100, 2, {"main.cpp", 12}}; }
 
 }  // namespace
 
@@ -46,6 +46,9 @@ TEST_CASE("every field of a call changes its fingerprint, the call site does not
   c.sequence = 8;
   CHECK(fingerprints.insert(c.fingerprint()).second);
   c = call_of(reference);
+  c.history = 1;  // of the calls before
+  CHECK(fingerprints.insert(c.fingerprint()).second);
+  c = call_of(reference);
   c.count = 101;
   CHECK(fingerprints.insert(c.fingerprint()).second);
   c = call_of(reference);
@@ -62,23 +65,23 @@ TEST_CASE("fingerprints of many near calls all differ") {
   for (std::uint64_t sequence = 1; sequence <= 40; ++sequence) {
     for (std::size_t count = 0; count <= 40; ++count) {
       for (int root = -1; root <= 40; ++root) {
-        fingerprints.insert(tutti::call{&reference, sequence, count, root, {}}.fingerprint());
+        fingerprints.insert(tutti::call{&reference, sequence, 0, count, root, {}}.fingerprint());
         ++calls;
       }
     }
   }
   for (int bit = 7; bit < 64; ++bit) {
-    fingerprints.insert(tutti::call{&reference, 1, std::size_t{1} << bit, -1, {}}.fingerprint());
+    fingerprints.insert(tutti::call{&reference, 1, 0, std::size_t{1} << bit, -1, {}}.fingerprint());
     ++calls;
   }
   CHECK(fingerprints.size() == calls);
 }
 
 TEST_CASE("a fingerprint is known at compile time and counts are of full width") {
-  static_assert(tutti::call{&reference, 1, 1, -1, {}}.fingerprint() != 0);
+  static_assert(tutti::call{&reference, 1, 0, 1, -1, {}}.fingerprint() != 0);
   static_assert(std::same_as<decltype(tutti::call::count), std::size_t>);
-  static_assert(tutti::call{&reference, 1, 1, -1, {}}.fingerprint() !=
-                tutti::call{&reference, 1, (std::size_t{1} << 32) + 1, -1, {}}.fingerprint());
+  static_assert(tutti::call{&reference, 1, 0, 1, -1, {}}.fingerprint() !=
+                tutti::call{&reference, 1, 0, (std::size_t{1} << 32) + 1, -1, {}}.fingerprint());
 }
 
 TEST_CASE("a call describes itself in words") {
@@ -93,7 +96,7 @@ TEST_CASE("a call describes itself in words") {
 
 TEST_CASE("a call without type, operation or root does not speak of them") {
   static constexpr tutti::call_signature nothing{"barrier", "dissemination", "", "", 1};
-  const std::string words = tutti::call{&nothing, 3, 0, -1, {"main.cpp", 5}}.describe();
+  const std::string words = tutti::call{&nothing, 3, 0, 0, -1, {"main.cpp", 5}}.describe();
   CHECK(words.find("barrier") != std::string::npos);
   CHECK(words.find("root") == std::string::npos);
   CHECK(words.find("with") == std::string::npos);

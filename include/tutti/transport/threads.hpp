@@ -31,7 +31,7 @@ class threads {
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(); }
   /// Measured between cores of one socket; where ranks take turns on a core, a round costs a turn of each.
-  cost_parameters costs() const { return {group_->policy().crowded ? 4e-6 : 600e-9, 30e-9, 0.04e-9, 0.0003e-9}; }
+  cost_parameters costs() const { return {group_->policy().crowded ? 4e-6 : 600e-9, 30e-9, 0.05e-9, 0.0003e-9}; }
 
  private:
   group_type* group_;

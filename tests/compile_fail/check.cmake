@@ -8,7 +8,7 @@
 
 file(STRINGS "${source}" expectations REGEX "^// expect: ")
 separate_arguments(flags NATIVE_COMMAND "${flags}")
-list(APPEND flags -fsyntax-only -fmessage-length=0 -fdiagnostics-color=never)
+list(APPEND flags -Werror -fsyntax-only -fmessage-length=0 -fdiagnostics-color=never)
 
 function(compile mistake result_variable output_variable)
   execute_process(COMMAND "${compiler}" ${flags} -DMISTAKE=${mistake} "${source}"

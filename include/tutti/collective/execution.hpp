@@ -34,7 +34,8 @@ class short_list {
   E& operator[](std::size_t i) { return entries_[i]; }
   E* data() { return entries_; }
   [[gnu::always_inline]] void push_back(const E& entry, arena& scratch) {
-    if (size_ == capacity_) [[unlikely]] grow(scratch);
+    if (size_ == capacity_) [[unlikely]]
+      grow(scratch);
     entries_[size_++] = entry;
   }
 
@@ -107,8 +108,7 @@ class open_round {
   template <class L>
   void expect(L& lane) {
     if constexpr (sharing_lane<L>)
-      for (std::size_t i = 0; shared_ && i < arrivals_.size(); ++i)
-        lane.expect(arrivals_[i].peer);
+      for (std::size_t i = 0; shared_ && i < arrivals_.size(); ++i) lane.expect(arrivals_[i].peer);
   }
 
   /// Takes in what has arrived; true when the round is over.

@@ -183,7 +183,9 @@ class slot_storage {
 
   int blocks() const { return schedule_.blocks(at_.size); }
   std::size_t size(int) const { return each_; }
-  [[gnu::always_inline]] std::size_t elements(const block_set& set) const { return each_ * static_cast<std::size_t>(set.count); }
+  [[gnu::always_inline]] std::size_t elements(const block_set& set) const {
+    return each_ * static_cast<std::size_t>(set.count);
+  }
   std::size_t offset(int slot) const { return each_ * static_cast<std::size_t>(schedule_.destination(at_, slot)); }
   std::size_t remote_offset(int peer, int slot) const {
     return each_ * static_cast<std::size_t>(schedule_.destination(place{peer, at_.size}, slot));
@@ -194,7 +196,9 @@ class slot_storage {
     if (marks_[slot]) return target(slot);
     return in_ + each_ * static_cast<std::size_t>(schedule_.destination(at_, slot));
   }
-  [[gnu::always_inline]] T* target(int slot) { return out_ + each_ * static_cast<std::size_t>(schedule_.source(at_, slot)); }
+  [[gnu::always_inline]] T* target(int slot) {
+    return out_ + each_ * static_cast<std::size_t>(schedule_.source(at_, slot));
+  }
   [[gnu::always_inline]] void mark(int slot) { marks_.set(slot); }
   void finish(bool streaming) {
     for (int slot = 0; slot < blocks(); ++slot)

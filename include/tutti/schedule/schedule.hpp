@@ -75,7 +75,9 @@ inline constexpr bool whole_vector = [] {
 /// Whether ranks may read round k's messages from where their senders have them.
 template <schedule S>
 constexpr bool shared_round(const S& s, place at, int k) {
-  if constexpr (requires { { s.shared(at, k) } -> std::same_as<bool>; }) {
+  if constexpr (requires {
+                  { s.shared(at, k) } -> std::same_as<bool>;
+                }) {
     return s.shared(at, k);
   } else {
     return false;

@@ -27,6 +27,25 @@ struct needs_change {  // callable only where it is not const
   }
 };
 
+struct looks_complex {
+  using value_type = float;
+  float r, i;
+  float real() const { return r; }
+  float imag() const { return i; }
+};
+struct has_vector_part {
+  using value_type = float;
+  float parts[4];
+  float real() const { return parts[0]; }
+  const float* imag() const { return parts + 1; }
+};
+struct has_one_more {
+  using value_type = double;
+  double r, i, error;
+  double real() const { return r; }
+  double imag() const { return i; }
+};
+
 // ---- Which callables are operations ---------------------------------------------------------------------------------
 static_assert(tutti::operation<std::plus<>, int> && tutti::operation<std::plus<int>, int>);
 static_assert(tutti::operation<product, quaternion> && tutti::operation<needs_change, int>);
@@ -48,6 +67,9 @@ static_assert(
 static_assert(commute<double, std::plus<>, std::multiplies<double>, tutti::minimum, tutti::maximum, tutti::average>);
 static_assert(commute<bool, std::logical_and<>, std::logical_or<>>);
 static_assert(commute<std::complex<float>, std::plus<>, std::multiplies<>, std::plus<std::complex<float>>>);
+static_assert(commute<std::complex<long double>, std::multiplies<>> && commute<looks_complex, std::plus<>>);
+static_assert(none_commutes<std::complex<double>, std::minus<>, tutti::minimum, std::logical_and<>>);
+static_assert(none_commutes<has_vector_part, std::multiplies<>> && none_commutes<has_one_more, std::multiplies<>>);
 static_assert(none_commutes<int, std::minus<>, std::divides<>, std::plus<double>, int (*)(int, int), needs_change>);
 // A user's plus may be anything: concatenation, say.
 static_assert(none_commutes<quaternion, product, std::plus<>, std::multiplies<>, tutti::minimum>);

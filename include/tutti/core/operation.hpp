@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
-#include <complex>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -62,12 +60,15 @@ struct commutative {
 };
 
 namespace detail {
+/// std::complex, whose header only programs that use it should pay for, and what looks like it.
 template <class T>
-inline constexpr bool is_complex = false;
+concept complex_number = sizeof(T) == 2 * sizeof(typename T::value_type) && requires(const T& z) {
+  requires std::is_arithmetic_v<typename T::value_type>;
+  { z.real() } -> std::same_as<typename T::value_type>;
+  { z.imag() } -> std::same_as<typename T::value_type>;
+};
 template <class T>
-inline constexpr bool is_complex<std::complex<T>> = true;
-template <class T>
-inline constexpr bool is_number = std::is_arithmetic_v<T> || is_complex<T>;
+concept number = std::is_arithmetic_v<T> || complex_number<T>;
 template <class Op, class T, template <class> class... Known>
 inline constexpr bool is_one_of = ((std::is_same_v<Op, Known<void>> || std::is_same_v<Op, Known<T>>) || ...);
 }  // namespace detail
@@ -77,7 +78,7 @@ inline constexpr bool is_one_of = ((std::is_same_v<Op, Known<void>> || std::is_s
 template <class Op, class T>
 struct is_commutative
     : std::bool_constant<std::is_same_v<Op, average> ||
-                         (detail::is_number<T> && detail::is_one_of<Op, T, std::plus, std::multiplies>) ||
+                         (detail::number<T> && detail::is_one_of<Op, T, std::plus, std::multiplies>) ||
                          (std::is_arithmetic_v<T> && (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum> ||
                                                       detail::is_one_of<Op, T, std::logical_and, std::logical_or>)) ||
                          (std::is_integral_v<T> && detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>)> {

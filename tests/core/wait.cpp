@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -22,6 +25,25 @@ TEST_CASE("ranks that have a core each spin, others give way soon") {
   CHECK(fitting.spins > crowded.spins);
   CHECK(crowded.spins >= 0);
   CHECK(crowded.yields >= 0);
+}
+
+TEST_CASE("processors are counted that this thread may use") {
+  CHECK(tutti::usable_processors() >= 1);
+#if defined(__linux__)
+  CHECK(tutti::usable_processors() == static_cast<int>(std::thread::hardware_concurrency()));
+  std::thread([] {
+    cpu_set_t usable;
+    REQUIRE(sched_getaffinity(0, sizeof usable, &usable) == 0);
+    int one = 0;
+    while (!CPU_ISSET(one, &usable)) ++one;
+    CPU_ZERO(&usable);
+    CPU_SET(one, &usable);
+    REQUIRE(sched_setaffinity(0, sizeof usable, &usable) == 0);
+    CHECK(tutti::usable_processors() == 1);
+    CHECK(tutti::wait_policy::for_ranks(1).crowded == false);
+    CHECK(tutti::wait_policy::for_ranks(2).crowded == true);
+  }).join();
+#endif
 }
 
 TEST_CASE("a sleeper that nobody rings wakes at its limit") {

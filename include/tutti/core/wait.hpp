@@ -5,14 +5,14 @@
 #include <chrono>
 #include <climits>
 #include <cstdint>
-#include <thread>
 
+#include <time.h>
+#include <unistd.h>
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 #endif
 
 namespace tutti {
@@ -35,6 +35,16 @@ inline void prefetch_to_write(const void* line) noexcept {
 #endif
 }
 
+/// How many processors this thread may use.
+inline int usable_processors() noexcept {
+#if defined(__linux__)
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof usable, &usable) == 0) return CPU_COUNT(&usable);
+#endif
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);  // also where there are too many for a set
+  return online > 0 ? static_cast<int>(online) : 1;
+}
+
 /// How long a rank polls before it gives the processor away: for `patience`, checking every `spins` looks whether
 /// waiting has become pointless; then `yields` looks with a yield between them; then it sleeps until rung.
 struct wait_policy {
@@ -43,12 +53,11 @@ struct wait_policy {
   int yields;
   bool crowded;  // more ranks than processors
 
-  /// For `ranks` ranks on the processors this process may use. Where each can have its own, a rank spins through a time
-  /// slice that the system may have given to somebody else: to give way sooner would let everybody else's wait run out
-  /// too. Where ranks share processors it gives way at once.
+  /// For `ranks` ranks on the processors that this thread may use. Where each can have its own, a rank spins through a
+  /// time slice that the system may have given to somebody else: to give way sooner would let everybody else's wait run
+  /// out too. Where ranks share processors it gives way at once.
   static wait_policy for_ranks(int ranks) {
-    const unsigned cores = std::thread::hardware_concurrency();
-    if (cores != 0 && static_cast<unsigned>(ranks) <= cores) return {64, std::chrono::milliseconds(8), 50, false};
+    if (ranks <= usable_processors()) return {64, std::chrono::milliseconds(8), 50, false};
     return {1, std::chrono::nanoseconds(0), 4, true};
   }
 };
@@ -99,14 +108,13 @@ class doorbell {
   /// Returns when rung since `prepare` returned `seen`, or after at most `limit`.
   void sleep(std::uint32_t seen, std::chrono::nanoseconds limit) noexcept {
     if (!asymmetric_fence::available() && limit > unfenced_nap) limit = unfenced_nap;
-#if defined(__linux__)
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
     timespec span{};
-    span.tv_sec = static_cast<decltype(span.tv_sec)>(seconds.count());
-    span.tv_nsec = static_cast<decltype(span.tv_nsec)>((limit - seconds).count());
+    span.tv_sec = static_cast<decltype(span.tv_sec)>(limit.count() / 1'000'000'000);
+    span.tv_nsec = static_cast<decltype(span.tv_nsec)>(limit.count() % 1'000'000'000);
+#if defined(__linux__)
     syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&count_), FUTEX_WAIT_PRIVATE, seen, &span, nullptr, 0);
 #else
-    if (count_.load(std::memory_order_acquire) == seen) std::this_thread::sleep_for(limit);
+    if (count_.load(std::memory_order_acquire) == seen) nanosleep(&span, nullptr);
 #endif
     cancel();
   }

@@ -10,7 +10,6 @@
 #include <tutti/core/progress.hpp>
 #include <tutti/core/transport.hpp>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -104,7 +103,7 @@ class communicator {
   /// The costs of one choice's candidates, counted once.
   struct cost_table {
     bool counted = false;
-    std::array<affine_cost, max_candidates> candidates{};
+    affine_cost candidates[max_candidates] = {};
   };
   /// The table of the choice with that number, a collective's.
   cost_table& costs(std::size_t choice) { return costs_[choice]; }
@@ -118,7 +117,7 @@ class communicator {
   std::uint64_t started_ = 0;
   pending_lane* pending_lanes_[max_pending] = {};
   in_progress pending_{nullptr};
-  std::array<cost_table, 16> costs_{};
+  cost_table costs_[16] = {};
 };
 
 }  // namespace tutti

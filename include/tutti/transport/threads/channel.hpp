@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +20,7 @@ struct alignas(128) message_slot {
   std::uint64_t size : 63 = 0;
   std::uint64_t direct : 1 = 0;        // whether `address` is the sender's own memory, not a copy
   const std::byte* address = nullptr;  // null: the bytes are in `payload`
-  std::array<std::byte, inline_bytes> payload{};
+  std::byte payload[inline_bytes] = {};
 
   bool arrived(std::uint64_t number) const {
     return turn.load(std::memory_order_acquire) == static_cast<std::uint32_t>(number);
@@ -42,7 +41,7 @@ inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) 
 struct channel {
   static constexpr std::uint64_t capacity = 8;
 
-  std::array<message_slot, capacity> slots;
+  message_slot slots[capacity];
   // Written by the receiver only. `claimed > consumed` while it reads memory of the sender.
   alignas(64) std::atomic<std::uint64_t> consumed{0};
   alignas(64) std::atomic<std::uint64_t> claimed{0};
@@ -56,7 +55,7 @@ struct board {
   static constexpr std::uint64_t capacity = 16;
   static constexpr std::size_t copy_bytes = 4096;
 
-  std::array<message_slot, capacity> slots;
+  message_slot slots[capacity];
   // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told now and then only where all
   // publish and read: a line that others read is slow to write, and what is published next tells the same.
   static constexpr std::uint64_t told_every = 4;

@@ -6,7 +6,6 @@
 #include <tutti/transport/threads/lane_channels.hpp>
 
 #include <sched.h>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +21,7 @@ class lane_boards : public lane_channels {
       : lane_channels(group, rank, index, limit),
         boards_(group.boards(index)),
         ended_(static_cast<std::size_t>(group.size())) {
-    slot_readers_.fill(-1);
+    for (int& reader : slot_readers_) reader = -1;
     readers_.reserve(2 * static_cast<std::size_t>(group.size()));
   }
 
@@ -40,7 +39,7 @@ class lane_boards : public lane_channels {
       s.address = data;
     } else if (bytes <= message_slot::inline_bytes) {
       s.address = nullptr;
-      copy_small(s.payload.data(), data, bytes);
+      copy_small(s.payload, data, bytes);
     } else {
       if (copies_.size() == 0) [[unlikely]]
         copies_ = owned_array<copy_area>(board::capacity);
@@ -76,7 +75,7 @@ class lane_boards : public lane_channels {
     looked_at_direct_ |= s.direct != 0;
     // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
     if (!published_) __builtin_prefetch(&boards_[peer].slot(shared_ + 1));
-    return (s.address == nullptr ? s.payload.data() : s.address) + (offset - s.size);
+    return (s.address == nullptr ? s.payload : s.address) + (offset - s.size);
   }
 
   void claim_shared() {
@@ -169,7 +168,7 @@ class lane_boards : public lane_channels {
   std::uint64_t shared_ = 0;          // shared rounds that this rank has ended
   std::uint64_t ended_by_all_ = 0;    // as last seen
   owned_array<std::uint64_t> ended_;  // by each rank, as last seen
-  std::array<int, board::capacity> slot_readers_{};
+  int slot_readers_[board::capacity];
   int looked_ = 0;  // at how many ranks' boards in this round
   bool looked_at_direct_ = false;
   bool published_ = false;  // in this round

@@ -54,7 +54,7 @@ class lane_channels : public lane_waiting {
     outgoing& o = out_[static_cast<std::size_t>(peer)];
     const auto more = static_cast<std::int32_t>(s.consumed - static_cast<std::uint32_t>(o.consumed));
     if (more > 0) o.consumed += static_cast<std::uint32_t>(more);
-    return s.address == nullptr ? s.payload.data() : s.address;
+    return s.address == nullptr ? s.payload : s.address;
   }
 
   void claim(int peer) {
@@ -158,7 +158,7 @@ class lane_channels : public lane_waiting {
     s.consumed = static_cast<std::uint32_t>(in_[static_cast<std::size_t>(peer)].next);
     if (copy && bytes <= message_slot::inline_bytes) {
       s.address = nullptr;
-      copy_small(s.payload.data(), data, bytes);
+      copy_small(s.payload, data, bytes);
     } else if (copy) {
       s.address = copied ? data : stage(peer, message, data, bytes);
     } else {

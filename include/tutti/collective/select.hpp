@@ -10,7 +10,6 @@
 #include <tutti/schedule/cost.hpp>
 #include <tutti/schedule/dissemination.hpp>
 #include <tutti/schedule/flat.hpp>
-#include <tutti/schedule/halving_doubling.hpp>
 #include <tutti/schedule/naive.hpp>
 #include <tutti/schedule/recursive_multiplying.hpp>
 #include <tutti/schedule/reduce_scatter_gather.hpp>
@@ -48,7 +47,7 @@ struct candidates<collective::reduce_scatter> : algorithm_list<flat, circulant> 
 template <>
 struct candidates<collective::allgather> : algorithm_list<flat, bruck> {};
 template <>
-struct candidates<collective::allreduce> : algorithm_list<naive, recursive_multiplying<4>, flat, halving_doubling> {};
+struct candidates<collective::allreduce> : algorithm_list<naive, recursive_multiplying<4>, flat> {};
 template <>
 struct candidates<collective::alltoall> : algorithm_list<flat, bruck> {};
 template <>

@@ -186,8 +186,11 @@ TEST_CASE("several pending collectives, one of which fails") {
 TEST_CASE("a rank fails at some moment while others move large messages") {
   const deadline limit(240s);
   std::mt19937 random(7);
-  using move = std::function<void(communicator&, std::vector<int>&)>;
-  const std::vector<std::pair<std::string, move>> moves{
+  struct named_move {
+    std::string name;
+    std::function<void(communicator&, std::vector<int>&)> move;
+  };
+  const std::vector<named_move> moves{
       {"broadcast", [](communicator& c, std::vector<int>& data) { tutti::broadcast(c, data, 0); }},
       {"broadcast by binomial",
        [](communicator& c, std::vector<int>& data) { tutti::broadcast<tutti::binomial>(c, data, 1); }},
@@ -210,23 +213,23 @@ TEST_CASE("a rank fails at some moment while others move large messages") {
        }},
       {"iallreduce", [](communicator& c, std::vector<int>& data) { tutti::iallreduce(c, data, std::plus{}).wait(); }},
   };
-  for (const auto& [name, move_once] : moves) {
+  for (const named_move& m : moves) {
     for (int repetition = 0; repetition < (sanitized ? 25 : 60); ++repetition) {
       const int ranks = 2 + repetition % 4;
       const int bad = static_cast<int>(random() % static_cast<unsigned>(ranks));
       const auto wait = std::chrono::microseconds(random() % (sanitized ? 2000 : 500));
-      CAPTURE(name);
+      CAPTURE(m.name);
       CAPTURE(ranks);
       CAPTURE(bad);
       // The rank does not come to the call at all: the others are in it, some of them reading each other's buffers.
-      const auto ended = outcomes_of_run(ranks, [&, &again = move_once](communicator& comm) {
+      const auto ended = outcomes_of_run(ranks, [&](communicator& comm) {
         if (comm.rank() == bad) {
           std::this_thread::sleep_for(wait);
           throw enough{};
         }
         for (;;) {
           const auto data = std::make_unique<std::vector<int>>(static_cast<std::size_t>(ranks) * 30000, 1);
-          again(comm, *data);
+          m.move(comm, *data);
         }
       });
       CHECK(ended.run == outcome{"other", "", -1});
@@ -236,11 +239,11 @@ TEST_CASE("a rank fails at some moment while others move large messages") {
       }
       // The rank takes part for a while, and then its deadline passes in the middle: everybody frees at once.
       if (ranks < 3) continue;
-      const auto late = outcomes_of_run(ranks, [&, &again = move_once](communicator& comm) {
+      const auto late = outcomes_of_run(ranks, [&](communicator& comm) {
         comm.timeout(std::chrono::microseconds(100) + wait);
         for (int call = 0;; ++call) {
           const auto data = std::make_unique<std::vector<int>>(static_cast<std::size_t>(ranks) * 30000, 1);
-          again(comm, *data);
+          m.move(comm, *data);
           if (comm.rank() == bad && call == 3) std::this_thread::sleep_for(5ms);
         }
       });

@@ -44,7 +44,11 @@ int cups_of_run(int ranks, F&& work) {
 }
 
 /// Every way to wait for others.
-const std::vector<std::pair<std::string, std::function<void(communicator&)>>> ways_to_wait{
+struct way {
+  std::string name;
+  std::function<void(communicator&)> wait;
+};
+const std::vector<way> ways_to_wait{
     {"broadcast", [](communicator& c) { tutti::broadcast(c, std::vector<int>(3), c.size() - 1); }},
     {"scatter",
      [](communicator& c) {
@@ -86,20 +90,20 @@ const std::vector<std::pair<std::string, std::function<void(communicator&)>>> wa
 TEST_CASE("A5 a rank that throws between calls ends every way of waiting for it") {
   const deadline limit(60s);
   for (const int ranks : {2, 3, 5, 8}) {
-    for (const auto& [name, wait] : ways_to_wait) {
+    for (const way& w : ways_to_wait) {
       CAPTURE(ranks);
-      CAPTURE(name);
+      CAPTURE(w.name);
       std::vector<outcome> of(static_cast<std::size_t>(ranks));
       const int bad = ranks - 1;
-      const int cups = cups_of_run(ranks, [&, &wait_for_others = wait](communicator& comm) {
+      const int cups = cups_of_run(ranks, [&](communicator& comm) {
         // Some may still be in this barrier when the bad one has left it.
         of[static_cast<std::size_t>(comm.rank())] = outcome_of([&] { tutti::barrier(comm); });
         if (comm.rank() == bad) throw out_of_coffee{3};
         if (of[static_cast<std::size_t>(comm.rank())] == outcome{})
-          of[static_cast<std::size_t>(comm.rank())] = outcome_of([&] { wait_for_others(comm); });
+          of[static_cast<std::size_t>(comm.rank())] = outcome_of([&] { w.wait(comm); });
         // What was thrown once is thrown by every later call.
         CHECK(outcome_of([&] { tutti::barrier(comm); }) == of[static_cast<std::size_t>(comm.rank())]);
-        CHECK(outcome_of([&] { wait_for_others(comm); }) == of[static_cast<std::size_t>(comm.rank())]);
+        CHECK(outcome_of([&] { w.wait(comm); }) == of[static_cast<std::size_t>(comm.rank())]);
       });
       CHECK(cups == 3);
       for (int rank = 0; rank < bad; ++rank) {
@@ -311,14 +315,14 @@ TEST_CASE("A8 two communicators that fail in opposite order") {
 TEST_CASE("A11 a rank that leaves early is an error for those who wait for it") {
   const deadline limit(60s);
   for (const int ranks : {2, 3, 5}) {
-    for (const auto& [name, wait] : ways_to_wait) {
+    for (const way& w : ways_to_wait) {
       CAPTURE(ranks);
-      CAPTURE(name);
+      CAPTURE(w.name);
       const int gone = ranks - 1;
-      const auto ended = outcomes_of_run(ranks, [&, &wait_for_others = wait](communicator& comm) {
+      const auto ended = outcomes_of_run(ranks, [&](communicator& comm) {
         tutti::barrier(comm);
         if (comm.rank() == gone) return;
-        wait_for_others(comm);
+        w.wait(comm);
       });
       CHECK(ended.of[static_cast<std::size_t>(gone)].kind == "none");
       CHECK(ended.run.kind == "peer_failed");

@@ -27,7 +27,11 @@ using clock = std::chrono::steady_clock;
 // Long enough that on a busy machine nobody else is late.
 constexpr auto patience = test::sanitized ? 300ms : 60ms;
 
-const std::vector<std::pair<std::string, std::function<void(communicator&)>>> calls{
+struct named_call {
+  std::string name;
+  std::function<void(communicator&)> call;
+};
+const std::vector<named_call> calls{
     {"broadcast",
      [](communicator& c) {
        tutti::broadcast(c, std::vector<int>(3), 1);
@@ -78,23 +82,23 @@ TEST_CASE("a rank that does not come is named, with the round and the call, on e
   const deadline limit(60s);
   for (const int ranks : {2, 3, 5}) {
     const int late = ranks - 1;
-    for (const auto& [name, call] : calls) {
+    for (const named_call& c : calls) {
       CAPTURE(ranks);
-      CAPTURE(name);
+      CAPTURE(c.name);
       std::atomic<int> given_up = 0;
       std::vector<clock::duration> waited(static_cast<std::size_t>(ranks));
-      const auto ended = outcomes_of_run(ranks, [&, &of_rank = call](communicator& comm) {
+      const auto ended = outcomes_of_run(ranks, [&](communicator& comm) {
         tutti::barrier(comm);
         comm.timeout(patience);
         if (comm.rank() == late) {
           while (given_up < ranks - 1) std::this_thread::sleep_for(1ms);  // stuck in something else
         }
         const auto begin = clock::now();
-        const auto end = outcome_of([&] { of_rank(comm); });
+        const auto end = outcome_of([&] { c.call(comm); });
         waited[static_cast<std::size_t>(comm.rank())] = clock::now() - begin;
         ++given_up;
         CHECK(outcome_of([&] { tutti::barrier(comm); }) == end);
-        of_rank(comm);
+        c.call(comm);
       });
       CHECK(ended.run.kind == "timed_out");
       CHECK(ended.run.peer == late);

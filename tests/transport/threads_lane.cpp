@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -220,15 +221,20 @@ TEST_CASE("a message of another size is a schedule that does not fit together") 
 TEST_CASE("lanes are independent of each other") {
   const deadline limit(60s);
   constexpr int count = 65;
-  const auto group = std::make_shared<tutti::threads::group_type>(2);
-  in_threads(2, [&](int rank) {
-    tutti::threads transport(*group, rank);
-    std::deque<lane> lanes;
+  tutti::threads::group_type group(2);
+  // They outlive the threads, like communicators: what one has sent the other may read after it has left.
+  std::deque<tutti::threads> transports;
+  std::array<std::deque<lane>, 2> lanes_of;
+  for (int rank = 0; rank < 2; ++rank) {
+    transports.emplace_back(group, rank);
     for (int i = 0; i < count; ++i) {
-      lanes.push_back(transport.make_lane(i));
-      lanes.back().open(call_number(1));
-      lanes.back().begin_round();
+      lane& l = lanes_of[static_cast<std::size_t>(rank)].emplace_back(transports.back().make_lane(i));
+      l.open(call_number(1));
+      l.begin_round();
     }
+  }
+  in_threads(2, [&](int rank) {
+    auto& lanes = lanes_of[static_cast<std::size_t>(rank)];
     for (std::size_t repetition = 0; repetition < 50; ++repetition) {
       std::vector<bytes> kept;
       for (std::size_t i = 0; i < count; ++i) {

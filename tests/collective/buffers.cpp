@@ -196,27 +196,27 @@ TEST_CASE_TEMPLATE_DEFINE("elements are anything that is trivially copyable", La
     std::array<bool, 5> flags{};
     flags[static_cast<std::size_t>(comm.rank())] = true;
     auto all = flags;
-    tutti::allreduce(comm, flags, std::logical_or<>{});
+    tutti::allreduce<tutti::flat>(comm, flags, std::logical_or<>{});
     found.check(flags == std::array<bool, 5>{true, true, true, false, false}, "bool");
-    tutti::allreduce(comm, all, std::logical_and<>{});
+    tutti::allreduce<tutti::flat>(comm, all, std::logical_and<>{});
     found.check(all == std::array<bool, 5>{}, "bool");
 
     std::vector<colour> colours(100, comm.rank() == 2 ? colour::blue : colour::red);
     tutti::broadcast(comm, colours, 2);
     found.check(colours == std::vector<colour>(100, colour::blue), "enumeration");
-    tutti::allreduce(comm, colours, [](colour a, colour b) { return a < b ? a : b; });
+    tutti::allreduce<tutti::flat>(comm, colours, [](colour a, colour b) { return a < b ? a : b; });
     found.check(colours == std::vector<colour>(100, colour::blue), "enumeration");
 
     std::vector<std::byte> bytes(5000, static_cast<std::byte>(1 << comm.rank()));
-    tutti::allreduce(comm, bytes, tutti::commutative(std::bit_or<>{}));
+    tutti::allreduce<tutti::flat>(comm, bytes, tutti::commutative(std::bit_or<>{}));
     found.check(bytes == std::vector<std::byte>(5000, std::byte{7}), "std::byte");
 
     std::vector<long double> wide(300, 0.5L);
-    tutti::allreduce(comm, wide, std::plus<>{});
+    tutti::allreduce<tutti::flat>(comm, wide, std::plus<>{});
     found.check(wide == std::vector<long double>(300, 1.5L), "long double");
 
     std::vector<std::array<short, 3>> arrays(7, {1, 2, 3});
-    tutti::allreduce(comm, arrays, [](const auto& a, const auto& b) {
+    tutti::allreduce<tutti::flat>(comm, arrays, [](const auto& a, const auto& b) {
       return std::array<short, 3>{static_cast<short>(a[0] + b[0]), static_cast<short>(a[1] + b[1]), b[2]};
     });
     found.check(arrays == std::vector<std::array<short, 3>>(7, {3, 6, 3}), "array of short");
@@ -240,7 +240,7 @@ TEST_CASE_TEMPLATE_DEFINE("elements may be longer than any piece that is copied 
         for (std::size_t i = 0; i < 1500; ++i) sum.words[i] = a.words[i] * 10 + b.words[i];
         return sum;
       };
-      tutti::allreduce(comm, data, add_pages);
+      tutti::allreduce<tutti::flat>(comm, data, add_pages);
       std::uint32_t expected = 1;
       for (int rank = 1; rank < comm.size(); ++rank) expected = expected * 10 + static_cast<std::uint32_t>(rank + 1);
       for (const page& p : data) found.check(p.words[0] == expected && p.words[1499] == expected, "a sum is wrong");
@@ -265,9 +265,10 @@ TEST_CASE_TEMPLATE_DEFINE("an operation is taken by value, with what it carries"
   on_ranks<Launcher>(4, [](auto& comm, findings& found) {
     found.about("operations");
     // Sums modulo a number that is known only now.
-    const int modulus = 7;
+    const int modulus = comm.size() + 3;
     std::vector<int> data(3000, comm.rank() + 5);
-    tutti::allreduce(comm, data, tutti::commutative([modulus](int a, int b) { return (a + b) % modulus; }));
+    tutti::allreduce<tutti::flat>(comm, data,
+                                  tutti::commutative([modulus](int a, int b) { return (a + b) % modulus; }));
     found.check(data == std::vector<int>(3000, (5 + 6 + 7 + 8) % modulus), "a lambda with a capture");
 
     struct counting {
@@ -279,7 +280,7 @@ TEST_CASE_TEMPLATE_DEFINE("an operation is taken by value, with what it carries"
     };
     counting op;
     std::vector<int> ones(10, 1);
-    tutti::allreduce(comm, ones, op);
+    tutti::allreduce<tutti::flat>(comm, ones, op);
     found.check(ones == std::vector<int>(10, 4), "an operation that counts");
     found.check(op.calls == 0, "the caller's operation was used, not a copy");
     int calls = 0;
@@ -291,14 +292,14 @@ TEST_CASE_TEMPLATE_DEFINE("an operation is taken by value, with what it carries"
 
     int (*const function)(int, int) = [](int a, int b) { return a * b; };
     std::vector<int> factors(4, 2);
-    tutti::allreduce(comm, factors, function);
+    tutti::allreduce<tutti::flat>(comm, factors, function);
     found.check(factors == std::vector<int>(4, 16), "a pointer to a function");
     std::vector<int> third(4, 3);
-    tutti::reduce(comm, third, std::function<int(int, int)>(function), 2);
+    tutti::reduce<tutti::star>(comm, third, std::function<int(int, int)>(function), 2);
     found.check(third == std::vector<int>(4, comm.rank() == 2 ? 81 : 3), "a std::function");
     // What comes of it need only convert.
     std::vector<char> letters(5, 'a');
-    tutti::allreduce(comm, letters, [](char a, char) -> int { return a; });
+    tutti::allreduce<tutti::flat>(comm, letters, [](char a, char) -> int { return a; });
     found.check(letters == std::vector<char>(5, 'a'), "an operation that gives int");
   });
 }

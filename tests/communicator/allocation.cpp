@@ -3,6 +3,7 @@
 // Memory: blocking collectives allocate nothing once they have been done once, and when memory is refused nobody hangs.
 
 #include "communicator/outcome.hpp"
+#include "counted_new.hpp"
 #include "deadline.hpp"
 
 #include <doctest/doctest.h>
@@ -20,58 +21,6 @@
 
 using namespace test;
 using namespace std::chrono_literals;
-
-// The thread sanitizer of clang has operators new and delete of its own, and links no others.
-#if defined(__clang__) && defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define THE_SANITIZER_ALLOCATES
-#endif
-#endif
-
-namespace {
-
-thread_local std::size_t allocations = 0;
-thread_local std::size_t refused =
-    0;  // the number, from here, of the allocation that this thread does not get; 0: none
-
-#ifdef THE_SANITIZER_ALLOCATES
-constexpr bool counting = false;
-#else
-constexpr bool counting = true;
-
-void* counted(std::size_t size, std::size_t alignment) {
-  ++allocations;
-  if (refused != 0 && --refused == 0) throw std::bad_alloc();
-  size = (size == 0 ? 1 : size) + alignment - 1;
-  if (void* memory = alignment <= alignof(std::max_align_t)
-                         ? std::malloc(size)
-                         : std::aligned_alloc(alignment, size / alignment * alignment))
-    return memory;
-  throw std::bad_alloc();
-}
-#endif
-
-}  // namespace
-
-#ifndef THE_SANITIZER_ALLOCATES
-// Out of line, or g++ sees through them and finds that what comes from malloc is given to delete.
-[[gnu::noinline]] void* operator new(std::size_t size) { return counted(size, 1); }
-[[gnu::noinline]] void* operator new[](std::size_t size) { return counted(size, 1); }
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t a) {
-  return counted(size, static_cast<std::size_t>(a));
-}
-[[gnu::noinline]] void* operator new[](std::size_t size, std::align_val_t a) {
-  return counted(size, static_cast<std::size_t>(a));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-#endif
 
 namespace {
 
@@ -168,7 +117,8 @@ std::vector<named_call> all_calls() {
 
 }  // namespace
 
-TEST_CASE("blocking collectives allocate nothing once they have been done once" * doctest::skip(!counting)) {
+TEST_CASE("blocking collectives allocate nothing once they have been done once; not under a sanitizer that allocates" *
+          doctest::skip(!counting)) {
   const deadline limit(240s);
   const auto calls = all_calls();
   for (const int ranks : {2, 3, 5}) {
@@ -207,7 +157,8 @@ TEST_CASE("blocking collectives allocate nothing once they have been done once" 
   }
 }
 
-TEST_CASE("a rank that is refused memory throws, and nobody hangs" * doctest::skip(!counting)) {
+TEST_CASE("a rank that is refused memory throws, and nobody hangs; not under a sanitizer that allocates" *
+          doctest::skip(!counting)) {
   const deadline limit(240s);
   auto calls = all_calls();
   calls.push_back({"iallreduce", [](communicator& c, buffer& in, buffer&) {

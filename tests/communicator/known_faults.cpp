@@ -59,8 +59,7 @@ TEST_CASE("F7 a reduce does not look at the output of other ranks, and nobody's 
           const int root = call % ranks;
           std::vector<int> in(n, comm.rank() + 1);
           const std::vector<int> before = in;
-          std::vector<int> out(comm.rank() == root ? n : 0);
-          std::memset(static_cast<void*>(out.data()), 0xA5, out.size() * sizeof(int));
+          std::vector<int> out(comm.rank() == root ? n : 0, -1515870811);
           tutti::reduce(comm, in, out, std::plus{}, root);
           expect(in == before, "the input changed");
           if (comm.rank() == root) expect(out == std::vector<int>(n, ranks * (ranks + 1) / 2), "the sum");

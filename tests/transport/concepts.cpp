@@ -92,7 +92,7 @@ template <int Missing = 0>
 struct archetype_sharing_lane : archetype_lane<> {
   bool publish(int, const std::byte*, std::size_t, std::size_t, bool) requires(Missing != 1) { return true; }
   void publish_to(int, bool) requires(Missing != 2) {}
-  void expect(int) requires(Missing != 3) {}
+  void expect(int, std::size_t) requires(Missing != 3) {}
   const std::byte* look(int, std::size_t) requires(Missing != 4) { return nullptr; }
   void claim_shared() requires(Missing != 5) {}
   void release_shared() requires(Missing != 6) {}
@@ -203,7 +203,7 @@ TEST_CASE("the archetypes do what is asked of them, which is nothing") {
   archetype_sharing_lane<> sharing;
   CHECK(sharing.publish(-1, nullptr, 0, 0, true));
   sharing.publish_to(0, true);
-  sharing.expect(0);
+  sharing.expect(0, 0);
   CHECK(sharing.look(0, 0) == nullptr);
   sharing.claim_shared();
   sharing.release_shared();

@@ -65,7 +65,11 @@ class open_round {
   template <class L>
   void expect(L& lane) {
     if constexpr (sharing_lane<L>)
-      for (std::size_t i = 0; shared_ && i < arrivals_.size(); ++i) lane.expect(arrivals_[i].peer);
+      for (std::size_t i = 0; shared_ && i < arrivals_.size(); ++i) {
+        // Where there is one sender only, what it publishes may be for others too.
+        const std::size_t n = arrivals_.size() == 1 ? storage_.count() : storage_.elements(arrivals_[i].what);
+        lane.expect(arrivals_[i].peer, n * sizeof(T));
+      }
   }
 
   /// Takes in what has arrived; true when the round is over.
@@ -117,7 +121,7 @@ class open_round {
   }
 
   template <class L>
-  void post(L& lane, const send& step) {
+  void post(L& lane, send step) {
     const int count = messages(step.what);
     for (int m = 0; m < count; ++m) {
       const block_set set = message(step.what, m, count);

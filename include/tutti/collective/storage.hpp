@@ -18,10 +18,7 @@ namespace tutti::detail {
 /// Which blocks hold something newer than the caller's input. Up to 64 blocks need no memory.
 class block_marks {
  public:
-  block_marks(int blocks, arena& scratch) {
-    if (blocks > 64) [[unlikely]]
-      use_scratch(blocks, scratch);
-  }
+  block_marks(int blocks, arena& scratch) : more_(blocks > 64 ? take(blocks, scratch) : nullptr) {}
   bool operator[](int block) const {
     const auto b = static_cast<unsigned>(block);
     return ((more_ == nullptr ? word_ : more_[b / 64]) >> (b % 64) & 1) != 0;
@@ -32,14 +29,15 @@ class block_marks {
   }
 
  private:
-  [[gnu::noinline, gnu::cold]] void use_scratch(int blocks, arena& scratch) {
+  [[gnu::noinline, gnu::cold]] static std::uint64_t* take(int blocks, arena& scratch) {
     const std::size_t words = (static_cast<std::size_t>(blocks) + 63) / 64;
-    more_ = scratch.take_for<std::uint64_t>(words);
-    for (std::size_t i = 0; i < words; ++i) more_[i] = 0;
+    auto* const more = scratch.take_for<std::uint64_t>(words);
+    for (std::size_t i = 0; i < words; ++i) more[i] = 0;
+    return more;
   }
 
   std::uint64_t word_ = 0;
-  std::uint64_t* more_ = nullptr;
+  std::uint64_t* more_;
 };
 
 /// Which blocks the caller gets.

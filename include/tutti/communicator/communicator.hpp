@@ -63,7 +63,7 @@ class communicator {
   /// Scratch memory of the blocking collective under way.
   arena& scratch() { return scratch_; }
   /// Gives the next call its number, from 1, and its history; every rank counts alike.
-  call next_call(const call_signature& signature, std::size_t count, int root, call_site where) {
+  [[gnu::always_inline]] call next_call(const call_signature& signature, std::size_t count, int root, call_site where) {
     const call c{&signature, ++calls_, history_, count, root, where};
     history_ = c.fingerprint();
     return c;

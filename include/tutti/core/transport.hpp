@@ -68,7 +68,7 @@ concept viewing_lane = lane<L> && requires(L& l, int peer, std::size_t bytes) {
 /// one
 ///   rank, or to several (-1); false while there is no room. `publish_to(reader, copy)`: that rank will read it;
 ///   without `copy` until then the bytes stay.
-/// - `expect(peer)`: a hint that the peer's part will be looked for soon.
+/// - `expect(peer, bytes)`: a hint that the peer's part, of about that size, will be looked for soon.
 /// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not
 /// published.
 /// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
@@ -77,7 +77,7 @@ template <class L>
 concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data, std::size_t bytes) {
   { l.publish(peer, data, bytes, bytes, true) } -> std::same_as<bool>;
   l.publish_to(peer, true);
-  l.expect(peer);
+  l.expect(peer, bytes);
   { l.look(peer, bytes) } -> std::same_as<const std::byte*>;
   l.claim_shared();
   l.release_shared();

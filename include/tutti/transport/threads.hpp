@@ -21,7 +21,7 @@ class threads {
   using group_type = detail::threads_group;
   static constexpr std::size_t pack_bytes = 4096;
   static constexpr std::size_t copy_bytes = detail::board::copy_bytes;
-  static constexpr std::size_t exchange_copy_bytes = detail::message_slot::first_line_bytes;
+  static constexpr std::size_t exchange_copy_bytes = detail::message_slot::inline_bytes;
 
   threads(group_type& group, int rank) : group_(&group), rank_(rank) {}
 

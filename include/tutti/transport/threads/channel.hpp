@@ -8,6 +8,29 @@
 
 namespace tutti::detail {
 
+/// Copies by two moves of one size that may overlap: a call of memcpy takes longer.
+[[gnu::always_inline]] inline void copy_up_to_64(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto move_two = [&]<std::size_t Size>() {
+    std::byte first[Size];
+    std::byte last[Size];
+    std::memcpy(first, from, Size);
+    std::memcpy(last, from + (bytes - Size), Size);
+    std::memcpy(to, first, Size);
+    std::memcpy(to + (bytes - Size), last, Size);
+  };
+  if (bytes >= 32) {
+    move_two.template operator()<32>();
+  } else if (bytes >= 16) {
+    move_two.template operator()<16>();
+  } else if (bytes >= 8) {
+    move_two.template operator()<8>();
+  } else if (bytes >= 4) {
+    move_two.template operator()<4>();
+  } else {
+    for (std::size_t i = 0; i < bytes; ++i) to[i] = from[i];
+  }
+}
+
 /// One message: 32 bytes of description, and room for a small message whole, so that an 8-byte message costs the
 /// transfer of one cache line. Two lines long, since processors fetch lines in pairs.
 struct alignas(128) message_slot {
@@ -17,25 +40,33 @@ struct alignas(128) message_slot {
   std::atomic<std::uint32_t> turn{0};  // number of the message in the slot, from 1; written last
   std::uint32_t consumed = 0;          // low bits of how many messages of the receiver the sender has consumed
   std::uint64_t fingerprint = 0;
-  std::uint64_t size : 63 = 0;
-  std::uint64_t direct : 1 = 0;        // whether `address` is the sender's own memory, not a copy
+  std::uint64_t extent = 0;            // see describe(); written whole: to read it first would wait for the line
   const std::byte* address = nullptr;  // null: the bytes are in `payload`
   std::byte payload[inline_bytes] = {};
 
+  /// Bytes, or on a board where in the vector they begin; and whether `address` is the sender's own memory, not a copy.
+  void describe(std::uint64_t size, bool direct) { extent = size << 1 | (direct ? 1 : 0); }
+  std::uint64_t size() const { return extent >> 1; }
+  bool direct() const { return (extent & 1) != 0; }
+  /// Puts up to `inline_bytes` bytes into the slot, its second line first: whoever polls the first takes it away from
+  /// this processor, and all that is written there after waits for the second.
+  [[gnu::always_inline]] void hold(const std::byte* data, std::size_t bytes) {
+    if (bytes == 8) {
+      std::memcpy(payload, data, 8);
+    } else if (bytes > first_line_bytes) {
+      copy_up_to_64(payload + first_line_bytes, data + first_line_bytes, bytes - first_line_bytes);
+      std::atomic_signal_fence(std::memory_order_release);
+      std::memcpy(payload, data, first_line_bytes);
+    } else {
+      copy_up_to_64(payload, data, bytes);
+    }
+  }
+  void prefetch_second_line() const { __builtin_prefetch(payload + first_line_bytes); }
   bool arrived(std::uint64_t number) const {
     return turn.load(std::memory_order_acquire) == static_cast<std::uint32_t>(number);
   }
 };
 static_assert(sizeof(message_slot) == 128);
-
-/// Copies a small message; most have 8 bytes.
-inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes == 8) {
-    std::memcpy(to, from, 8);
-  } else if (bytes != 0) {
-    std::memcpy(to, from, bytes);
-  }
-}
 
 /// What one rank sends to one other on one lane: a ring of slots with a single producer and a single consumer.
 struct channel {

@@ -14,12 +14,12 @@ class threads_lane : public lane_boards {
  public:
   using lane_boards::lane_boards;
 
-  void open(const call& c) {
+  [[gnu::always_inline]] void open(const call& c) {
     group_->check();
     call_ = c;
     fingerprint_ = c.fingerprint();
     round_ = -1;
-    group_->state(rank_).log.write(c);
+    group_->state(rank_).log.write(call_);
   }
 
   void begin_round() {

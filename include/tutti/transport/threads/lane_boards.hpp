@@ -32,14 +32,11 @@ class lane_boards : public lane_channels {
     slot_readers_[shared_ % board::capacity] = reader;
     message_slot& s = boards_[rank_].slot(shared_);
     published_ = true;
-    s.fingerprint = fingerprint_;
-    s.size = origin & (~std::uint64_t{0} >> 1);
-    s.direct = copy ? 0 : 1;
     if (!copy) {
       s.address = data;
     } else if (bytes <= message_slot::inline_bytes) {
+      s.hold(data, bytes);
       s.address = nullptr;
-      copy_small(s.payload, data, bytes);
     } else {
       if (copies_.size() == 0) [[unlikely]]
         copies_ = owned_array<copy_area>(board::capacity);
@@ -47,6 +44,8 @@ class lane_boards : public lane_channels {
       std::memcpy(there, data, bytes);
       s.address = there;
     }
+    s.fingerprint = fingerprint_;
+    s.describe(origin, !copy);
     s.turn.store(static_cast<std::uint32_t>(shared_ + 1), std::memory_order_release);
     // Who published before without reading runs ahead of its readers: they do not look at the slot after next yet.
     if (ahead_) prefetch_to_write(&boards_[rank_].slot(shared_ + 2));
@@ -57,25 +56,29 @@ class lane_boards : public lane_channels {
     group_->state(reader).bell.ring();
   }
 
-  void expect(int peer) {
+  // In this round, `bytes` bytes that the peer publishes will be looked at.
+  void expect(int peer, std::size_t bytes) {
     const message_slot& s = boards_[peer].slot(shared_);
     __builtin_prefetch(&s);
+    two_lines_ = bytes > message_slot::first_line_bytes && bytes <= message_slot::inline_bytes;
+    if (two_lines_) s.prefetch_second_line();
   }
 
   // Where the byte `offset` of the peer's vector lies, or null while it has not published.
   const std::byte* look(int peer, std::size_t offset) {
     const message_slot& s = boards_[peer].slot(shared_);
+    if (two_lines_) s.prefetch_second_line();
     if (!s.arrived(shared_ + 1)) {
       awaited_ = peer;
       return nullptr;
     }
     if (s.fingerprint != fingerprint_) [[unlikely]]
-      refuse(peer, s, s.size);
+      refuse(peer, s, s.size());
     ++looked_;
-    looked_at_direct_ |= s.direct != 0;
+    looked_at_direct_ |= s.direct();
     // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
     if (!published_) __builtin_prefetch(&boards_[peer].slot(shared_ + 1));
-    return (s.address == nullptr ? s.payload : s.address) + (offset - s.size);
+    return (s.address == nullptr ? s.payload : s.address) + (offset - s.size());
   }
 
   void claim_shared() {
@@ -171,6 +174,7 @@ class lane_boards : public lane_channels {
   int slot_readers_[board::capacity];
   int looked_ = 0;  // at how many ranks' boards in this round
   bool looked_at_direct_ = false;
+  bool two_lines_ = false;  // what is looked at in this round takes more than a slot's first line
   bool published_ = false;  // in this round
   bool ahead_ = false;      // it read nothing in the round before
   owned_array<copy_area> copies_;

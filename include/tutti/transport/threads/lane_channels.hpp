@@ -42,13 +42,14 @@ class lane_channels : public lane_waiting {
     if (i.from == nullptr) [[unlikely]]
       i.from = &group_->connect(index_, peer, rank_);
     const message_slot& s = i.from->slot(i.next);
+    if (bytes > message_slot::first_line_bytes) s.prefetch_second_line();
     if (!s.arrived(i.next + 1)) {
       awaited_ = peer;
       if (!queue_.empty()) [[unlikely]]
         flush();
       return nullptr;
     }
-    if (s.fingerprint != fingerprint_ || s.size != bytes) [[unlikely]]
+    if (s.fingerprint != fingerprint_ || s.size() != bytes) [[unlikely]]
       refuse(peer, s, bytes);
     // The message tells what its sender has consumed: its own counter need not be read.
     outgoing& o = out_[static_cast<std::size_t>(peer)];
@@ -59,7 +60,7 @@ class lane_channels : public lane_waiting {
 
   void claim(int peer) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
-    if (i.from->slot(i.next).direct == 0) return;
+    if (!i.from->slot(i.next).direct()) return;
     // The sender's own memory is read only between here and `release`. A failing sender sets the failure, then makes
     // every thread pass a fence, then waits for claims: either it sees this claim or this rank sees the failure.
     i.from->claimed.store(i.next + 1, std::memory_order_relaxed);
@@ -152,13 +153,9 @@ class lane_channels : public lane_waiting {
   void post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy, bool copied) {
     message_slot& s = o.to->slot(o.posted);
     const std::uint64_t message = ++o.posted;
-    s.fingerprint = fingerprint_;
-    s.size = bytes & (~std::uint64_t{0} >> 1);
-    s.direct = copy ? 0 : 1;
-    s.consumed = static_cast<std::uint32_t>(in_[static_cast<std::size_t>(peer)].next);
     if (copy && bytes <= message_slot::inline_bytes) {
+      s.hold(data, bytes);
       s.address = nullptr;
-      copy_small(s.payload, data, bytes);
     } else if (copy) {
       s.address = copied ? data : stage(peer, message, data, bytes);
     } else {
@@ -166,6 +163,9 @@ class lane_channels : public lane_waiting {
       if (o.direct <= o.consumed || direct_.empty() || direct_.back() != peer) direct_.push_back(peer);
       o.direct = message;
     }
+    s.fingerprint = fingerprint_;
+    s.describe(bytes, !copy);
+    s.consumed = static_cast<std::uint32_t>(in_[static_cast<std::size_t>(peer)].next);
     s.turn.store(static_cast<std::uint32_t>(message), std::memory_order_release);
     group_->state(peer).bell.ring();
   }

@@ -48,7 +48,7 @@ class lane_waiting {
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const message_slot& s, std::size_t bytes) {
     if (s.fingerprint == fingerprint_) {
       group_->fail({errc::mismatch, peer,
-                    message() << "rank " << peer << " sent " << s.size << " bytes where rank " << rank_ << " expects "
+                    message() << "rank " << peer << " sent " << s.size() << " bytes where rank " << rank_ << " expects "
                               << bytes << " in round " << round_ << " of " << call_.describe()
                               << ": the schedule does not fit together"});
     } else {

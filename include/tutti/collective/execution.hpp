@@ -37,9 +37,10 @@ class execution {
       }
       if (!current_.advance(lane)) return false;
     }
-    if (!lane.settled()) return false;
-    current_.finish();
-    return true;
+    // While others still read what this rank sent: what is left to copy comes from the input, which stays as it is.
+    if (!finished_) current_.finish();
+    finished_ = true;
+    return lane.settled();
   }
 
  private:
@@ -48,6 +49,7 @@ class execution {
   int rounds_;
   int round_ = 0;
   bool open_ = false;
+  bool finished_ = false;
   open_round<Storage, Op> current_;
 };
 

@@ -68,7 +68,8 @@ template <class T, class Op>
 /// Copies without reading the destination into the caches; the ranges must not overlap.
 inline void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
 #if defined(__SSE2__)
-  const std::size_t head = (16 - (reinterpret_cast<std::uintptr_t>(to) & 15)) & 15;
+  // Whole lines at a time, or the buffers that combine writes would be sent to memory half full.
+  const std::size_t head = (64 - (reinterpret_cast<std::uintptr_t>(to) & 63)) & 63;
   if (bytes < 64 + head) {
     std::memcpy(to, from, bytes);
     return;

@@ -8,15 +8,16 @@ namespace tutti {
 
 namespace detail {
 template <class Algorithm, class T, class Comm>
-void allgather(Comm& comm, const buffers<T>& memory, std::size_t count, call_site where) {
+[[gnu::always_inline]] inline void allgather(Comm& comm, const buffers<T>& memory, std::size_t count, call_site where) {
   constexpr auto verb = collective::allgather;
-  choose<verb, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() {
-    const schedule_for<verb, A> schedule{};
-    run_schedule(
-        comm, make_call<verb, A, T, no_operation>(comm, count, -1, where), schedule,
-        storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
-        no_operation{}, streams<T>(count));
-  });
+  choose<verb, Algorithm, true>(
+      comm, count * sizeof(T), [&]<class A>() __attribute__((always_inline)) {
+        const schedule_for<verb, A> schedule{};
+        run_schedule(comm, make_call<verb, A, T, no_operation>(comm, count, -1, where), schedule,
+                     storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(),
+                                                           comm.scratch()),
+                     no_operation{}, streams<T>(count));
+      });
 }
 }  // namespace detail
 

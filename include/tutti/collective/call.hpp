@@ -173,7 +173,8 @@ constexpr policy policy_for(bool streaming) {
 /// Inlined, so that call and storage are built where they stay: a copy that reads 16 bytes where 8 were just written
 /// waits until the stores before it, to lines that other processors hold, have been done.
 template <class Comm, class S, class Storage, class Op>
-[[gnu::always_inline]] inline void run_schedule(Comm& comm, const call& c, const S& schedule, Storage storage, Op op, bool streaming) {
+[[gnu::always_inline]] inline void run_schedule(Comm& comm, const call& c, const S& schedule, Storage storage, Op op,
+                                                bool streaming) {
   auto& lane = comm.lane();
   try {
     lane.open(c);

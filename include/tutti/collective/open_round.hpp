@@ -50,7 +50,7 @@ class open_round {
         return;
       }
     }
-    post(lane, step);
+    post(lane, step.peer, step.what.first, step.what.stride, step.what.count);
   }
   template <class L>
   [[gnu::always_inline]] void add(L&, const recv& step) {
@@ -120,11 +120,14 @@ class open_round {
     return m == 0 ? block_set{first, 1, before_wrap} : block_set{0, 1, set.count - before_wrap};
   }
 
+  // The step comes in parts: a struct of ints is put together in memory, and to read it back there waits for all
+  // stores.
   template <class L>
-  void post(L& lane, send step) {
-    const int count = messages(step.what);
+  void post(L& lane, int peer, int first_block, int stride, int blocks_in_step) {
+    const block_set what{first_block, stride, blocks_in_step};
+    const int count = messages(what);
     for (int m = 0; m < count; ++m) {
-      const block_set set = message(step.what, m, count);
+      const block_set set = message(what, m, count);
       const int blocks = storage_.blocks();
       const int first = set.at(0, blocks);
       const T* data = storage_.source(first);
@@ -154,7 +157,7 @@ class open_round {
         data = copy_;
       }
       must_settle_ |= writable && !buffered;
-      lane.send(step.peer, reinterpret_cast<const std::byte*>(data), bytes, buffered);
+      lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes, buffered);
     }
   }
 

@@ -77,7 +77,7 @@ constexpr bool eligible() {
 
 /// Calls `f.template operator()<A>()` with the cheapest candidate A.
 template <collective C, bool Commutes, class... A, class Comm, class F>
-void choose_cheapest(algorithm_list<A...>, Comm& comm, std::size_t bytes, F& f) {
+[[gnu::always_inline]] inline void choose_cheapest(algorithm_list<A...>, Comm& comm, std::size_t bytes, F& f) {
   if constexpr (sizeof...(A) == 1) {
     (f.template operator()<A>(), ...);
   } else {
@@ -103,7 +103,7 @@ void choose_cheapest(algorithm_list<A...>, Comm& comm, std::size_t bytes, F& f) 
     };
     (consider(eligible<C, A, Commutes>()), ...);
     i = 0;
-    const auto call_if_best = [&]<class Candidate>() {
+    const auto call_if_best = [&]<class Candidate>() __attribute__((always_inline)) {
       if constexpr (eligible<C, Candidate, Commutes>()) {
         if (i == best) f.template operator()<Candidate>();
       }
@@ -116,7 +116,7 @@ void choose_cheapest(algorithm_list<A...>, Comm& comm, std::size_t bytes, F& f) 
 /// Calls `f.template operator()<A>()` with the algorithm that the caller named or, for `automatic`, the cheapest one,
 /// and gives back the scratch memory afterwards.
 template <collective C, class Algorithm, bool Commutes, class Comm, class F>
-void choose(Comm& comm, std::size_t bytes, F&& f) {
+[[gnu::always_inline]] inline void choose(Comm& comm, std::size_t bytes, F&& f) {
   const scratch_scope scope{comm.scratch()};
   if constexpr (!std::is_same_v<Algorithm, automatic>) {
     require_algorithm<Algorithm, C>();

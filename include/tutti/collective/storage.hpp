@@ -60,7 +60,8 @@ class vector_storage {
   using value_type = T;
   static constexpr bool whole = false;
 
-  vector_storage(const buffers<T>& memory, std::size_t count, int blocks, int own, arena& scratch)
+  [[gnu::always_inline]] vector_storage(const buffers<T>& memory, std::size_t count, int blocks, int own,
+                                        arena& scratch)
       : memory_(memory),
         layout_(count, blocks),
         own_(own),
@@ -133,7 +134,7 @@ class whole_storage {
   using value_type = T;
   static constexpr bool whole = true;
 
-  whole_storage(const buffers<T>& memory, std::size_t count, int, int, arena& scratch)
+  [[gnu::always_inline]] whole_storage(const buffers<T>& memory, std::size_t count, int, int, arena& scratch)
       : memory_(memory), count_(count), scratch_(&scratch), written_(memory.in == memory.out) {}
 
   static constexpr int blocks() { return 1; }
@@ -171,7 +172,7 @@ class slot_storage {
   using value_type = T;
   static constexpr bool whole = false;
 
-  slot_storage(const T* in, T* out, std::size_t each, S schedule, place at, arena& scratch)
+  [[gnu::always_inline]] slot_storage(const T* in, T* out, std::size_t each, S schedule, place at, arena& scratch)
       : in_(in),
         out_(out),
         each_(each),

@@ -46,7 +46,7 @@ struct call {
 
   /// A number that is the same on every rank exactly if this call and all before it fit together (up to 64-bit hash
   /// collisions). It rides in every message.
-  constexpr std::uint64_t fingerprint() const {
+  [[gnu::always_inline]] constexpr std::uint64_t fingerprint() const {
     std::uint64_t h = (history ^ signature->hash) + (sequence * 0x9E3779B97F4A7C15ULL);
     h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;
     h ^= count + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(root + 2);

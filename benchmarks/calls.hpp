@@ -22,7 +22,8 @@ struct algorithm_list {};
 using algorithms =
     algorithm_list<tutti::flat, tutti::ring, tutti::circulant, tutti::pat, tutti::bruck, tutti::hypercube_halving,
                    tutti::hypercube_doubling, tutti::halving_doubling, tutti::recursive_doubling, tutti::binomial,
-                   tutti::star, tutti::single_master, tutti::naive, tutti::scatter_allgather, tutti::dissemination>;
+                   tutti::star, tutti::single_master, tutti::naive, tutti::scatter_allgather, tutti::dissemination,
+                   tutti::recursive_multiplying<4>, tutti::reduce_scatter_gather>;
 
 /// The ranks of a communicator.
 template <class Communicator>

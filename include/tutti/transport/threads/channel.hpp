@@ -87,8 +87,9 @@ struct board {
   static constexpr std::size_t copy_bytes = 4096;
 
   message_slot slots[capacity];
-  // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told now and then only where all
-  // publish and read: a line that others read is slow to write, and what is published next tells the same.
+  // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told now and then only, unless it
+  // read the memory of others, who then wait for it: a line that others read is slow to write. Who waits for a slot to
+  // be free is so far ahead that this rank has several rounds to end before it needs anything.
   static constexpr std::uint64_t told_every = 4;
   alignas(64) std::atomic<std::uint64_t> ended{0};
   // Not 0 while it reads memory of others.

@@ -106,8 +106,8 @@ class lane_boards : public lane_channels {
     if (exchanged) ended_by_all_ = shared_;
     ++shared_;
     looked_ = 0;
-    const bool told_by_publishing = std::exchange(published_, false) && exchanged;
-    if (!std::exchange(looked_at_direct_, false) && told_by_publishing && shared_ % board::told_every != 0) return;
+    published_ = false;
+    if (!std::exchange(looked_at_direct_, false) && shared_ % board::told_every != 0) return;
     boards_[rank_].ended.store(shared_, std::memory_order_release);
     // Any rank may be waiting for it: those that published, and those that want to use a slot again.
     for (int rank = 0; rank < group_->size(); ++rank) group_->state(rank).bell.ring();

@@ -24,7 +24,7 @@ template <int Missing = 0>
 struct archetype_lane {
   void open(const tutti::call&) requires(Missing != 1) {}
   void begin_round() requires(Missing != 2) {}
-  void send(int, const std::byte*, std::size_t, bool) requires(Missing != 3) {}
+  bool send(int, const std::byte*, std::size_t, bool) requires(Missing != 3) { return true; }
   answer try_recv(int, std::byte*, std::size_t) requires(Missing != 4) { return {}; }
   answer settled() requires(Missing != 5) { return {}; }
   void idle() requires(Missing != 6) {}
@@ -50,12 +50,12 @@ struct receives_without_an_answer : archetype_lane<> {
 static_assert(!tutti::lane<receives_without_an_answer>);
 
 struct writes_what_it_sends : archetype_lane<> {
-  void send(int, std::byte*, std::size_t, bool) {}
+  bool send(int, std::byte*, std::size_t, bool) { return true; }
 };
 static_assert(!tutti::lane<writes_what_it_sends>);
 
 struct sends_without_knowing_whether_to_copy : archetype_lane<> {
-  void send(int, const std::byte*, std::size_t) {}
+  bool send(int, const std::byte*, std::size_t) { return true; }
 };
 static_assert(!tutti::lane<sends_without_knowing_whether_to_copy>);
 

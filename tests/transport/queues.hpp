@@ -67,15 +67,17 @@ class queues_lane {
   }
   void begin_round() {}
 
-  void send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
+  bool send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
     const std::unique_lock lock(group_->mutex);
     queues_group::message m{call_.fingerprint(), data, bytes, {}};
-    if (copy || !group_->lends) {
+    const bool copied = copy || !group_->lends;
+    if (copied) {
       m.copy.assign(data, data + bytes);
       m.data = nullptr;
     }
     group_->messages[{index_, rank_, peer}].push_back(std::move(m));
     group_->changed.notify_all();
+    return copied;
   }
 
   bool try_recv(int peer, std::byte* data, std::size_t bytes) {

@@ -150,14 +150,14 @@ call make_call(Comm& comm, std::size_t count, int root, call_site where) {
 
 /// Runs until finished; whatever is pending besides goes on meanwhile.
 template <class Comm, class Lane, class Execution>
-void finish(Comm& comm, Lane& lane, Execution& execution) {
-  if (execution.advance(lane)) [[likely]]
-    return;
-  do {
+[[gnu::always_inline]] inline void finish(Comm& comm, Lane& lane, Execution& execution) {
+  bool waited = false;
+  while (!execution.advance(lane)) {
+    waited = true;
     lane.idle();
     if (comm.pending().next() != nullptr) comm.progress();
-  } while (!execution.advance(lane));
-  lane.awake();
+  }
+  if (waited) lane.awake();
 }
 
 /// A rank that sends along a tree need not wait for its receivers; one that exchanges waits for others anyway.

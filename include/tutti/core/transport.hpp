@@ -17,8 +17,8 @@ namespace tutti {
 ///
 /// - `open(call)`: a collective begins; every message until the next `open` carries its fingerprint.
 /// - `begin_round()`: the sends that follow read memory as it is now.
-/// - `send(peer, data, bytes, copy)`: starts a send. With `copy` the bytes are copied away at once; else they stay
-///   unchanged until `settled()`.
+/// - `send(peer, data, bytes, copy)`: starts a send. With `copy` the bytes are copied away at once if there is room;
+///   returns whether they were: if not, they stay unchanged until `settled()`.
 /// - `try_recv(peer, data, bytes)`: asks for the next message of `peer`, which has exactly `bytes` bytes; true when it
 /// is
 ///   there. Until then it is called again with the same arguments, and no other receive from that peer in between.
@@ -36,7 +36,7 @@ concept lane = requires(L& l, const call& c, int peer, const std::byte* out, std
                         const std::string& reason) {
   l.open(c);
   l.begin_round();
-  l.send(peer, out, bytes, true);
+  { l.send(peer, out, bytes, true) } -> std::same_as<bool>;
   { l.try_recv(peer, in, bytes) } -> std::convertible_to<bool>;
   { l.settled() } -> std::convertible_to<bool>;
   l.idle();
@@ -100,7 +100,8 @@ struct cost_parameters {
 /// - `T::pack_bytes`: messages of several pieces up to this size travel as one; the same on every rank.
 /// - `T::copy_bytes`: up to this size it is better to copy a message away than to wait for its receiver, where the
 /// sender
-///   has nothing to wait for; `T::exchange_copy_bytes`: the same where it waits for others anyway.
+///   has nothing to wait for; `T::exchange_copy_bytes`: the same where it waits for others anyway; for so few bytes
+///   there is always room.
 /// - `timeout(limit)`: how long a rank may wait within one collective; zero means for ever.
 /// - `check()`: throws what the group failed of, if it failed.
 template <class T>

@@ -26,15 +26,13 @@ class lane_channels : public lane_waiting {
     direct_.reserve(static_cast<std::size_t>(group.size()));
   }
 
-  void send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
+  bool send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
     outgoing& o = out_[static_cast<std::size_t>(peer)];
     if (o.to == nullptr) [[unlikely]]
       o.to = &group_->connect(index_, rank_, peer);
-    if (o.queued != 0 || full(o)) [[unlikely]] {
-      queue(peer, o, data, bytes, copy);
-      return;
-    }
-    post(peer, o, data, bytes, copy, false);
+    if (o.queued != 0 || full(o)) [[unlikely]]
+      return queue(peer, o, data, bytes, copy);
+    return post(peer, o, data, bytes, copy, false);
   }
 
   const std::byte* view(int peer, std::size_t bytes) {
@@ -140,6 +138,7 @@ class lane_channels : public lane_waiting {
     const std::byte* data;
     std::size_t bytes;
     bool copied;
+    std::byte held[message_slot::inline_bytes];  // a small copy, where `data` is null
   };
   static bool consumed(outgoing& o, std::uint64_t message) {
     if (o.consumed >= message) return true;
@@ -150,14 +149,20 @@ class lane_channels : public lane_waiting {
     return o.posted >= channel::capacity && !consumed(o, o.posted + 1 - channel::capacity);
   }
 
-  void post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy, bool copied) {
+  /// Whether the bytes have been copied.
+  bool post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy, bool copied) {
     message_slot& s = o.to->slot(o.posted);
     const std::uint64_t message = ++o.posted;
+    if (copy && !copied && bytes > message_slot::inline_bytes) {
+      const std::byte* const there = stage(peer, message, data, bytes);
+      copy = there != nullptr;
+      if (copy) data = there;
+    }
     if (copy && bytes <= message_slot::inline_bytes) {
       s.hold(data, bytes);
       s.address = nullptr;
     } else if (copy) {
-      s.address = copied ? data : stage(peer, message, data, bytes);
+      s.address = data;
     } else {
       s.address = data;
       if (o.direct <= o.consumed || direct_.empty() || direct_.back() != peer) direct_.push_back(peer);
@@ -168,13 +173,17 @@ class lane_channels : public lane_waiting {
     s.consumed = static_cast<std::uint32_t>(in_[static_cast<std::size_t>(peer)].next);
     s.turn.store(static_cast<std::uint32_t>(message), std::memory_order_release);
     group_->state(peer).bell.ring();
+    return copy;
   }
 
+  /// Where a copy lies, or null if there is no room for one.
   [[gnu::noinline]] const std::byte* stage(int peer, std::uint64_t message, const std::byte* data, std::size_t bytes) {
     // The same bytes to several peers in one round are copied once.
     if (staged_from_ != data || staged_bytes_ != bytes) {
-      staged_ = &staging_.take(
+      staged_from_ = nullptr;
+      staged_ = staging_.take(
           [this](int reader, std::uint64_t m) { return consumed(out_[static_cast<std::size_t>(reader)], m); });
+      if (staged_ == nullptr) return nullptr;
       std::memcpy(staged_->bytes, data, bytes);
       staged_from_ = data;
       staged_bytes_ = bytes;
@@ -183,11 +192,21 @@ class lane_channels : public lane_waiting {
     return staged_->bytes;
   }
 
-  [[gnu::noinline, gnu::cold]] void queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
-    // The copy is made as if the message were posted, whose number is known.
-    queue_.push_back(
-        {peer, copy && bytes != 0 ? stage(peer, o.posted + o.queued + 1, data, bytes) : data, bytes, copy});
+  [[gnu::noinline, gnu::cold]] bool queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
+    queue_.reserve(64);
+    queue_.push_back({peer, data, bytes, copy, {}});
+    queued_send& q = queue_.back();
+    if (copy && bytes <= message_slot::inline_bytes) {
+      q.data = nullptr;
+      if (bytes != 0) std::memcpy(q.held, data, bytes);
+    } else if (copy) {
+      // As if the message were posted, whose number is known.
+      const std::byte* const there = stage(peer, o.posted + o.queued + 1, data, bytes);
+      q.copied = there != nullptr;
+      if (q.copied) q.data = there;
+    }
     ++o.queued;
+    return q.copied;
   }
 
   [[gnu::noinline, gnu::cold]] void flush() {
@@ -202,7 +221,7 @@ class lane_channels : public lane_waiting {
         ++q;
         continue;
       }
-      post(q->peer, o, q->data, q->bytes, q->copied, q->copied);
+      post(q->peer, o, q->data == nullptr ? q->held : q->data, q->bytes, q->copied, q->copied);
       --o.queued;
       queue_.erase(q);
     }

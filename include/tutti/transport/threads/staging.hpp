@@ -11,7 +11,8 @@
 namespace tutti::detail {
 
 /// Copies of messages that are too large for a slot and too small to be worth waiting for: the sender goes on at once,
-/// and a copy is written over only after all its receivers have consumed it.
+/// and a copy is written over only after all its receivers have consumed it. There are so many and no more: a sender
+/// that is far ahead waits.
 class staging {
  public:
   static constexpr std::size_t chunk_bytes = 4096;
@@ -32,28 +33,29 @@ class staging {
     array_list<reference> readers;
   };
 
-  /// A chunk that `consumed(peer, message)` confirms for every reader; a new one if the oldest is still being read.
+  /// A chunk that `consumed(peer, message)` confirms for every reader, or null. All are made the first time.
   template <class Consumed>
-  chunk& take(Consumed&& consumed) {
-    while (chunks_.size() < initial_chunks) add(chunks_.size());
-    next_ = next_ + 1 == chunks_.size() ? 0 : next_ + 1;
-    array_list<reference>& readers = chunks_[next_]->readers;
-    while (!readers.empty() && consumed(readers.back().peer, readers.back().message)) readers.pop_back();
-    if (!readers.empty()) add(next_);
-    return *chunks_[next_];
+  chunk* take(Consumed&& consumed) {
+    while (chunks_.size() < most_chunks) add();
+    for (std::size_t i = 0; i < most_chunks; ++i) {
+      next_ = next_ + 1 == most_chunks ? 0 : next_ + 1;
+      array_list<reference>& readers = chunks_[next_]->readers;
+      while (!readers.empty() && consumed(readers.back().peer, readers.back().message)) readers.pop_back();
+      if (readers.empty()) return chunks_[next_];
+    }
+    return nullptr;
   }
 
  private:
-  // As many as can be under way to one peer, and the one that waits for room.
-  static constexpr std::size_t initial_chunks = channel::capacity + 2;
+  // As many as can be under way to two peers.
+  static constexpr std::size_t most_chunks = 2 * channel::capacity;
 
-  void add(std::size_t at) {
+  void add() {
+    chunks_.reserve(most_chunks);
     array_list<reference> readers;
     readers.reserve(most_readers_);
-    chunks_.reserve(chunks_.size() + 1);
-    auto* const made = new chunk;
-    made->readers = std::move(readers);
-    chunks_.insert(at, made);
+    chunks_.push_back(new chunk);
+    chunks_.back()->readers = std::move(readers);
   }
 
   array_list<chunk*> chunks_;

@@ -27,7 +27,7 @@ class execution {
 
   /// Does what can be done now; true when the collective has finished on this rank.
   template <lane L>
-  [[gnu::always_inline]] bool advance(L& lane) {
+  bool advance(L& lane) {
     for (; round_ < rounds_; ++round_, open_ = false) {
       if (!open_) {
         current_.begin(lane, round_ + 1 == rounds_, sharing_lane<L> && shared_round(schedule_, at_, round_));

@@ -74,7 +74,7 @@ class open_round {
 
   /// Takes in what has arrived; true when the round is over.
   template <class L>
-  [[gnu::always_inline]] bool advance(L& lane) {
+  bool advance(L& lane) {
     if constexpr (sharing_lane<L>) {
       if (shared_ && !published_) {
         if (!publish(lane)) return false;
@@ -242,7 +242,7 @@ class open_round {
   // ---- arrivals -----------------------------------------------------------------------------------------------------
   /// Arrivals that fold into the same blocks are one group and one pass over memory; groups are done in listed order.
   template <class L>
-  [[gnu::always_inline]] bool receive(L& lane) {
+  bool receive(L& lane) {
     while (group_ < arrivals_.size()) {
       if constexpr (sharing_lane<L>) {
         // A block to be copied from where it was published: the common case of collectives that fold nothing.
@@ -288,7 +288,7 @@ class open_round {
 
   /// Where the message lies when it has arrived, else null.
   template <class L>
-  [[gnu::always_inline]] const std::byte* arrived(L& lane, const arrival& a, const block_set& set, std::size_t n) {
+  const std::byte* arrived(L& lane, const arrival& a, const block_set& set, std::size_t n) {
     const std::size_t bytes = n * sizeof(T);
     if constexpr (sharing_lane<L>) {
       if (shared_) {

@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/collective/call.hpp>
-#include <tutti/collective/select.hpp>
+#include <tutti/collective/movement.hpp>
 
 namespace tutti {
-
-namespace detail {
-template <class Algorithm, class T, class Comm>
-[[gnu::always_inline]] inline void allgather(Comm& comm, const buffers<T>& memory, std::size_t count, call_site where) {
-  constexpr auto verb = collective::allgather;
-  choose<verb, Algorithm, true>(
-      comm, count * sizeof(T), [&]<class A>() __attribute__((always_inline)) {
-        const schedule_for<verb, A> schedule{};
-        run_schedule(comm, make_call<verb, A, T, no_operation>(comm, count, -1, where), schedule,
-                     storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(),
-                                                           comm.scratch()),
-                     no_operation{}, streams<T>(count));
-      });
-}
-}  // namespace detail
 
 /// Every rank's `out` (p * m elements) becomes the ranks' `in` (m elements each) one after the other.
 ///
@@ -34,7 +18,7 @@ void allgather(Comm& comm, const In& in, Out&& out, call_site where = call_site:
   const std::span<T> to = detail::writable(out);
   detail::check_elements(comm.place(), verb, "output", to.size(), from.size() * static_cast<std::size_t>(comm.size()));
   detail::check_overlap(comm.place(), verb, from, to);
-  detail::allgather<Algorithm, T>(comm, {.own_in = from.data(), .out = to.data()}, to.size(), where);
+  detail::movement<verb, Algorithm, T>(comm, {.own_in = from.data(), .out = to.data()}, to.size(), -1, where);
 }
 
 /// In place: `data` (p * m elements) holds this rank's block at its place, and all blocks afterwards.
@@ -43,7 +27,8 @@ void allgather(Comm& comm, Data&& data, call_site where = call_site::current()) 
   using T = detail::element_t<Data>;
   const std::span<T> buffer = detail::writable(data);
   detail::check_divisible(comm.place(), collective::allgather, "buffer", buffer.size());
-  detail::allgather<Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()}, buffer.size(), where);
+  detail::movement<collective::allgather, Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()},
+                                                        buffer.size(), -1, where);
 }
 
 }  // namespace tutti

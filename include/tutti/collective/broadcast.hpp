@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/collective/call.hpp>
-#include <tutti/collective/select.hpp>
+#include <tutti/collective/movement.hpp>
 
 namespace tutti {
 
@@ -16,16 +15,7 @@ void broadcast(Comm& comm, Data&& data, int root, call_site where = call_site::c
   constexpr auto verb = collective::broadcast;
   const std::span<T> buffer = detail::writable(data);
   detail::check_root(comm.place(), verb, root);
-  detail::choose<verb, Algorithm, true>(
-      comm, buffer.size_bytes(), [&]<class A>() __attribute__((always_inline)) {
-        const schedule_for<verb, A> schedule{root};
-        const detail::buffers<T> memory{.in = buffer.data(), .out = buffer.data()};
-        detail::run_schedule(
-            comm, detail::make_call<verb, A, T, detail::no_operation>(comm, buffer.size(), root, where), schedule,
-            detail::storage_for<T, schedule_for<verb, A>>(memory, buffer.size(), schedule.blocks(comm.size()),
-                                                          comm.rank(), comm.scratch()),
-            detail::no_operation{}, detail::streams<T>(buffer.size()));
-      });
+  detail::movement<verb, Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()}, buffer.size(), root, where);
 }
 
 }  // namespace tutti

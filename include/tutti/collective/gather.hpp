@@ -1,26 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/collective/call.hpp>
-#include <tutti/collective/select.hpp>
+#include <tutti/collective/movement.hpp>
 
 namespace tutti {
-
-namespace detail {
-template <class Algorithm, class T, class Comm>
-[[gnu::always_inline]] inline void gather(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
-                                          call_site where) {
-  constexpr auto verb = collective::gather;
-  choose<verb, Algorithm, true>(
-      comm, count * sizeof(T), [&]<class A>() __attribute__((always_inline)) {
-        const schedule_for<verb, A> schedule{root};
-        run_schedule(comm, make_call<verb, A, T, no_operation>(comm, count, root, where), schedule,
-                     storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(),
-                                                           comm.scratch()),
-                     no_operation{}, streams<T>(count));
-      });
-}
-}  // namespace detail
 
 /// The root's `out` (p * m elements; ignored on other ranks, may be empty) becomes the ranks' `in` (m elements each)
 /// one after the other.
@@ -43,7 +26,7 @@ void gather(Comm& comm, const In& in, Out&& out, int root, call_site where = cal
     memory.out = to.data();
     memory.result = detail::wanted::all;
   }
-  detail::gather<Algorithm, T>(comm, memory, count, root, where);
+  detail::movement<verb, Algorithm, T>(comm, memory, count, root, where);
 }
 
 /// In place: every rank's `data` has p * m elements and holds this rank's block at its place; the root's holds all
@@ -60,7 +43,7 @@ void gather(Comm& comm, Data&& data, int root, call_site where = call_site::curr
     memory.out = buffer.data();
     memory.result = detail::wanted::all;
   }
-  detail::gather<Algorithm, T>(comm, memory, buffer.size(), root, where);
+  detail::movement<verb, Algorithm, T>(comm, memory, buffer.size(), root, where);
 }
 
 }  // namespace tutti

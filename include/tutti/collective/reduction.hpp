@@ -12,15 +12,6 @@
 
 namespace tutti::detail {
 
-template <class S>
-constexpr S make_schedule(int root) {
-  if constexpr (requires { S{root}; }) {
-    return S{root};
-  } else {
-    return S{};
-  }
-}
-
 /// What a reduction works on after `average` has been lowered to a sum: buffers of W, the operation that folds, and
 /// what is left to do with the result.
 template <class T, class Op>

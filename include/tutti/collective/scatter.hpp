@@ -1,26 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/collective/call.hpp>
-#include <tutti/collective/select.hpp>
+#include <tutti/collective/movement.hpp>
 
 namespace tutti {
-
-namespace detail {
-template <class Algorithm, class T, class Comm>
-[[gnu::always_inline]] inline void scatter(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
-                                           call_site where) {
-  constexpr auto verb = collective::scatter;
-  choose<verb, Algorithm, true>(
-      comm, count * sizeof(T), [&]<class A>() __attribute__((always_inline)) {
-        const schedule_for<verb, A> schedule{root};
-        run_schedule(comm, make_call<verb, A, T, no_operation>(comm, count, root, where), schedule,
-                     storage_for<T, schedule_for<verb, A>>(memory, count, schedule.blocks(comm.size()), comm.rank(),
-                                                           comm.scratch()),
-                     no_operation{}, streams<T>(count));
-      });
-}
-}  // namespace detail
 
 /// Rank r's `out` (m elements) becomes block r of the root's `in` (p * m elements; ignored on other ranks, may be
 /// empty).
@@ -40,7 +23,7 @@ void scatter(Comm& comm, const In& in, Out&& out, int root, call_site where = ca
     detail::check_elements(comm.place(), verb, "root's input", from.size(), count);
     detail::check_overlap(comm.place(), verb, from, to);
   }
-  detail::scatter<Algorithm, T>(
+  detail::movement<verb, Algorithm, T>(
       comm, {.in = comm.rank() == root ? from.data() : nullptr, .own_out = to.data(), .result = detail::wanted::own},
       count, root, where);
 }
@@ -56,7 +39,7 @@ auto scatter(Comm& comm, Data&& data, int root, call_site where = call_site::cur
   detail::check_root(comm.place(), verb, root);
   const std::size_t each = detail::check_divisible(comm.place(), verb, "buffer", buffer.size());
   const auto own = buffer.subspan(each * static_cast<std::size_t>(comm.rank()), each);
-  detail::scatter<Algorithm, T>(
+  detail::movement<verb, Algorithm, T>(
       comm, {.in = comm.rank() == root ? buffer.data() : nullptr, .own_out = own.data(), .result = detail::wanted::own},
       buffer.size(), root, where);
   return own;

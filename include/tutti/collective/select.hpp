@@ -129,6 +129,15 @@ template <collective C, class Algorithm, bool Commutes, class Comm, class F>
   }
 }
 
+template <class S>
+constexpr S make_schedule(int root) {
+  if constexpr (requires { S{root}; }) {
+    return S{root};
+  } else {
+    return S{};
+  }
+}
+
 }  // namespace detail
 
 }  // namespace tutti

@@ -153,18 +153,14 @@ class lane_channels : public lane_waiting {
   bool post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy, bool copied) {
     message_slot& s = o.to->slot(o.posted);
     const std::uint64_t message = ++o.posted;
-    if (copy && !copied && bytes > message_slot::inline_bytes) {
-      const std::byte* const there = stage(peer, message, data, bytes);
-      copy = there != nullptr;
-      if (copy) data = there;
-    }
     if (copy && bytes <= message_slot::inline_bytes) {
       s.hold(data, bytes);
       s.address = nullptr;
-    } else if (copy) {
-      s.address = data;
     } else {
+      if (copy && !copied) copy = stage(peer, message, data, bytes);
       s.address = data;
+    }
+    if (!copy) {
       if (o.direct <= o.consumed || direct_.empty() || direct_.back() != peer) direct_.push_back(peer);
       o.direct = message;
     }
@@ -176,20 +172,21 @@ class lane_channels : public lane_waiting {
     return copy;
   }
 
-  /// Where a copy lies, or null if there is no room for one.
-  [[gnu::noinline]] const std::byte* stage(int peer, std::uint64_t message, const std::byte* data, std::size_t bytes) {
+  /// Makes `data` a copy of itself, unless there is no room for one.
+  [[gnu::noinline]] bool stage(int peer, std::uint64_t message, const std::byte*& data, std::size_t bytes) {
     // The same bytes to several peers in one round are copied once.
     if (staged_from_ != data || staged_bytes_ != bytes) {
       staged_from_ = nullptr;
       staged_ = staging_.take(
           [this](int reader, std::uint64_t m) { return consumed(out_[static_cast<std::size_t>(reader)], m); });
-      if (staged_ == nullptr) return nullptr;
+      if (staged_ == nullptr) return false;
       std::memcpy(staged_->bytes, data, bytes);
       staged_from_ = data;
       staged_bytes_ = bytes;
     }
     staged_->readers.push_back({peer, message});
-    return staged_->bytes;
+    data = staged_->bytes;
+    return true;
   }
 
   [[gnu::noinline, gnu::cold]] bool queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
@@ -201,9 +198,7 @@ class lane_channels : public lane_waiting {
       if (bytes != 0) std::memcpy(q.held, data, bytes);
     } else if (copy) {
       // As if the message were posted, whose number is known.
-      const std::byte* const there = stage(peer, o.posted + o.queued + 1, data, bytes);
-      q.copied = there != nullptr;
-      if (q.copied) q.data = there;
+      q.copied = stage(peer, o.posted + o.queued + 1, q.data, bytes);
     }
     ++o.queued;
     return q.copied;

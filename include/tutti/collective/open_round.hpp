@@ -17,6 +17,16 @@
 
 namespace tutti::detail {
 
+/// Stands for the operation where a collective folds nothing.
+struct no_operation {};
+
+/// How a collective treats memory and messages.
+struct policy {
+  std::size_t pack_bytes;  // messages of several pieces up to this size travel as one
+  std::size_t copy_bytes;  // messages up to this size are copied away rather than waited for
+  bool streaming;          // the results are written past the caches
+};
+
 /// One round of a collective on one rank: where its blocks lie, which sends are posted, and what has arrived.
 ///
 /// A step's blocks travel as one message if they are one run of memory or small; else each run of neighbouring blocks,

@@ -7,9 +7,6 @@
 
 namespace tutti::detail {
 
-/// Stands for the operation where a collective folds nothing.
-struct no_operation {};
-
 /// A list that lies in the object up to N entries and in the arena beyond. Stays where it was made.
 template <class E, std::size_t N>
 class short_list {
@@ -40,13 +37,6 @@ class short_list {
   E* entries_ = own_;
   std::size_t size_ = 0;
   std::size_t capacity_ = N;
-};
-
-/// How a collective treats memory and messages.
-struct policy {
-  std::size_t pack_bytes;  // messages of several pieces up to this size travel as one
-  std::size_t copy_bytes;  // messages up to this size are copied away rather than waited for
-  bool streaming;          // the results are written past the caches
 };
 
 }  // namespace tutti::detail

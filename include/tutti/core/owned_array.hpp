@@ -85,14 +85,12 @@ class array_list {
   void insert(std::size_t at, const T& value) {
     const T copy = value;
     push_back(copy);
-    // NOLINTNEXTLINE(bugprone-sizeof-expression): the elements may be pointers
     std::memmove(begin() + at + 1, begin() + at, (size_ - 1 - at) * sizeof(T));
     memory_[at] = copy;
   }
   [[gnu::noinline]] void reserve(std::size_t least) {
     if (least <= memory_.size()) return;
     owned_array<T> larger(least);
-    // NOLINTNEXTLINE(bugprone-sizeof-expression): the elements may be pointers
     if (size_ != 0) std::memcpy(larger.data(), memory_.data(), size_ * sizeof(T));
     memory_ = std::move(larger);
   }

@@ -34,6 +34,14 @@ std::vector<int> sum(int ranks, std::size_t n) {
   return result;
 }
 
+/// Whether every element i is `expected(i)`.
+template <class Expected>
+bool matches(const std::vector<int>& elements, Expected expected) {
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    if (elements[i] != expected(i)) return false;
+  return true;
+}
+
 }  // namespace
 
 TEST_CASE_TEMPLATE_DEFINE("in one call some ranks work in place and others do not", Launcher, forms) {
@@ -91,11 +99,8 @@ TEST_CASE_TEMPLATE_DEFINE("in one call some ranks work in place and others do no
             } else {
               tutti::allgather<A>(comm, own, all);
             }
-            for (std::size_t i = 0; i < n; ++i) {
-              if (all[i] == value(static_cast<int>(i / each), i)) continue;
-              found.wrong("an element");
-              break;
-            }
+            found.check(matches(all, [&](std::size_t i) { return value(static_cast<int>(i / each), i); }),
+                        "an element");
           });
           for_each_algorithm<tutti::collective::gather>(few{}, ranks, [&]<class A>() {
             found.about("gather<", tutti::name_of<A>(), "> of ", n);
@@ -107,11 +112,9 @@ TEST_CASE_TEMPLATE_DEFINE("in one call some ranks work in place and others do no
             } else {
               tutti::gather<A>(comm, own, all, root);
             }
-            for (std::size_t i = 0; i < n && comm.rank() == root; ++i) {
-              if (all[i] == value(static_cast<int>(i / each), i)) continue;
-              found.wrong("an element");
-              break;
-            }
+            if (comm.rank() == root)
+              found.check(matches(all, [&](std::size_t i) { return value(static_cast<int>(i / each), i); }),
+                          "an element");
           });
           for_each_algorithm<tutti::collective::scatter>(few{}, ranks, [&]<class A>() {
             found.about("scatter<", tutti::name_of<A>(), "> of ", n);
@@ -136,11 +139,9 @@ TEST_CASE_TEMPLATE_DEFINE("in one call some ranks work in place and others do no
               tutti::alltoall<A>(comm, data, out);
             }
             const std::vector<int>& got = in_place ? data : out;
-            for (std::size_t i = 0; i < n; ++i) {
-              if (got[i] == value(static_cast<int>(i / each), r * each + i % each)) continue;
-              found.wrong("an element");
-              break;
-            }
+            found.check(
+                matches(got, [&](std::size_t i) { return value(static_cast<int>(i / each), r * each + i % each); }),
+                "an element");
           });
         }
       }

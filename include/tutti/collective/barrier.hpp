@@ -3,6 +3,8 @@
 
 #include <tutti/collective/call.hpp>
 #include <tutti/collective/select.hpp>
+#include <tutti/collective/storage.hpp>
+#include <tutti/core/inline.hpp>
 
 namespace tutti {
 
@@ -10,15 +12,14 @@ namespace tutti {
 template <class Algorithm = automatic, class Comm>
 void barrier(Comm& comm, call_site where = call_site::current()) {
   constexpr auto verb = collective::barrier;
-  detail::choose<verb, Algorithm, true>(
-      comm, 0, [&]<class A>() __attribute__((always_inline)) {
-        const schedule_for<verb, A> schedule{};
-        const detail::buffers<std::byte> memory{.result = detail::wanted::none};
-        detail::run_schedule(
-            comm, detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where), schedule,
-            detail::whole_storage<std::byte>(memory, 0, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
-            detail::no_operation{}, false);
-      });
+  detail::choose<verb, Algorithm, true>(comm, 0, [&]<class A>() TUTTI_ALWAYS_INLINE {
+    const schedule_for<verb, A> schedule{};
+    const detail::buffers<std::byte> memory{.result = detail::wanted::none};
+    detail::run_schedule(
+        comm, detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where), schedule,
+        detail::whole_storage<std::byte>(memory, 0, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+        detail::no_operation{}, false);
+  });
 }
 
 }  // namespace tutti

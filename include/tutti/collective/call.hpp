@@ -4,6 +4,7 @@
 #include <tutti/collective/execution.hpp>
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/operation.hpp>
 #include <tutti/core/type_name.hpp>
@@ -148,17 +149,20 @@ call make_call(Comm& comm, std::size_t count, int root, call_site where) {
   return comm.next_call(signature<C, A, T, Op>, count, root, where);
 }
 
-/// Runs until finished; whatever is pending besides goes on meanwhile.
-template <class Comm, class Lane, class Execution>
-[[gnu::always_inline]] inline void finish(Comm& comm, Lane& lane, Execution& execution) {
+/// What a blocking collective does after each look in vain: it waits, and what is pending besides goes on meanwhile.
+template <class Comm>
+struct waiting {
+  Comm& comm;
   bool waited = false;
-  while (!execution.advance(lane)) {
+
+  bool operator()() {
     waited = true;
-    lane.idle();
-    if (comm.pending().next() != nullptr) comm.progress();
+    comm.lane().idle();
+    if (comm.pending().next() != nullptr) [[unlikely]]
+      comm.progress();
+    return true;
   }
-  if (waited) lane.awake();
-}
+};
 
 /// A rank that sends along a tree need not wait for its receivers; one that exchanges waits for others anyway.
 template <class Comm, class S>
@@ -173,14 +177,16 @@ constexpr policy policy_for(bool streaming) {
 /// Inlined, so that call and storage are built where they stay: a copy that reads 16 bytes where 8 were just written
 /// waits until the stores before it, to lines that other processors hold, have been done.
 template <class Comm, class S, class Storage, class Op>
-[[gnu::always_inline]] inline void run_schedule(Comm& comm, const call& c, const S& schedule, Storage storage, Op op,
-                                                bool streaming) {
+TUTTI_ALWAYS_INLINE inline void run_schedule(Comm& comm, const call& c, const S& schedule, const Storage& storage,
+                                             Op op, bool streaming) {
   auto& lane = comm.lane();
   try {
     lane.open(c);
-    execution<S, Storage, Op> execution(schedule, comm.place(), std::move(storage), std::move(op), comm.scratch(),
+    execution<S, Storage, Op> execution(schedule, comm.place(), storage, op, comm.scratch(),
                                         policy_for<Comm, S>(streaming));
-    finish(comm, lane, execution);
+    waiting<Comm> wait{comm};
+    execution.advance(lane, wait);
+    if (wait.waited) lane.awake();
   } catch (const std::exception& e) {
     lane.abandon(e.what());
     throw;

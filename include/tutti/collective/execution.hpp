@@ -5,6 +5,7 @@
 
 #include <tutti/collective/open_round.hpp>
 #include <tutti/core/arena.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/schedule/schedule.hpp>
 
@@ -19,28 +20,31 @@ class execution {
  public:
   using value_type = typename Storage::value_type;
 
-  execution(S schedule, place at, Storage storage, Op op, arena& scratch, const policy& how)
+  TUTTI_ALWAYS_INLINE execution(S schedule, place at, const Storage& storage, Op& op, arena& scratch, const policy& how)
       : schedule_(std::move(schedule)),
         at_(at),
         rounds_(schedule_.rounds(at)),
-        current_(std::move(storage), std::move(op), scratch, how, S::overlapping) {}
+        current_(storage, op, scratch, how, S::overlapping) {}
 
-  /// Does what can be done now; true when the collective has finished on this rank.
-  template <lane L>
-  bool advance(L& lane) {
+  /// Does what can be done; true when the collective has finished on this rank. `wait()` is called after each look in
+  /// vain: it returns true to have another, or false if one may not wait.
+  template <lane L, class Wait>
+  TUTTI_ALWAYS_INLINE bool advance(L& lane, Wait&& wait) {
     for (; round_ < rounds_; ++round_, open_ = false) {
       if (!open_) {
-        current_.begin(lane, round_ + 1 == rounds_, sharing_lane<L> && shared_round(schedule_, at_, round_));
-        schedule_.round(at_, round_, [&](auto step) { current_.add(lane, step); });
-        current_.expect(lane);
+        lane.begin_round();
+        current_.begin(round_ + 1 == rounds_, sharing_lane<L> && shared_round(schedule_, at_, round_));
+        schedule_.round(at_, round_, [this](const auto& step) TUTTI_ALWAYS_INLINE { current_.add(step); });
         open_ = true;
       }
-      if (!current_.advance(lane)) return false;
+      if (!current_.advance(lane, wait)) return false;
     }
     // While others still read what this rank sent: what is left to copy comes from the input, which stays as it is.
     if (!finished_) current_.finish();
     finished_ = true;
-    return lane.settled();
+    while (!lane.settled())
+      if (!wait()) return false;
+    return true;
   }
 
  private:

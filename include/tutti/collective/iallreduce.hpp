@@ -23,9 +23,10 @@ class pending_reduction : public pending_operation<Comm> {
       : base(&pending_reduction::step, owner, lane),
         wide_(lower::widen(memory, count, scratch_)),
         result_(result),
+        op_(lower::fold(std::move(op))),
         execution_(schedule, owner.place(),
-                   storage_for<element, S>(wide_, count, schedule.blocks(owner.size()), owner.rank(), scratch_),
-                   lower::fold(std::move(op)), scratch_, policy_for<Comm, S>(streams<element>(count))) {
+                   storage_for<element, S>(wide_, count, schedule.blocks(owner.size()), owner.rank(), scratch_), op_,
+                   scratch_, policy_for<Comm, S>(streams<element>(count))) {
     try {
       lane.lane.open(c);
     } catch (...) {
@@ -42,7 +43,7 @@ class pending_reduction : public pending_operation<Comm> {
     auto& self = static_cast<pending_reduction&>(progress);
     if (self.finished) return true;
     try {
-      if (!self.execution_.advance(self.on->lane)) return false;
+      if (!self.execution_.advance(self.on->lane, [] { return false; })) return false;
       lower::finish(self.wide_, self.result_, 0, self.comm->size());
     } catch (const std::exception& e) {
       self.on->lane.abandon(e.what());
@@ -58,6 +59,7 @@ class pending_reduction : public pending_operation<Comm> {
   arena scratch_;
   buffers<element> wide_;
   std::span<T> result_;
+  [[no_unique_address]] fold op_;
   execution<S, storage_for<element, S>, fold> execution_;
 };
 

@@ -3,6 +3,8 @@
 
 #include <tutti/collective/call.hpp>
 #include <tutti/collective/select.hpp>
+#include <tutti/collective/storage.hpp>
+#include <tutti/core/inline.hpp>
 
 #include <cstddef>
 
@@ -10,16 +12,15 @@ namespace tutti::detail {
 
 /// broadcast, scatter, gather and allgather: blocks of a vector move and nothing is folded.
 template <collective C, class Algorithm, class T, class Comm>
-[[gnu::always_inline]] inline void movement(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
-                                            call_site where) {
-  choose<C, Algorithm, true>(
-      comm, count * sizeof(T), [&]<class A>() __attribute__((always_inline)) {
-        using S = schedule_for<C, A>;
-        const S schedule = make_schedule<S>(root);
-        run_schedule(comm, make_call<C, A, T, no_operation>(comm, count, root, where), schedule,
-                     storage_for<T, S>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
-                     no_operation{}, streams<T>(count));
-      });
+TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
+                                         call_site where) {
+  choose<C, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() TUTTI_ALWAYS_INLINE {
+    using S = schedule_for<C, A>;
+    const S schedule = make_schedule<S>(root);
+    run_schedule(comm, make_call<C, A, T, no_operation>(comm, count, root, where), schedule,
+                 storage_for<T, S>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+                 no_operation{}, streams<T>(count));
+  });
 }
 
 }  // namespace tutti::detail

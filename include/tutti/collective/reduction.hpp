@@ -3,6 +3,8 @@
 
 #include <tutti/collective/call.hpp>
 #include <tutti/collective/select.hpp>
+#include <tutti/collective/storage.hpp>
+#include <tutti/core/inline.hpp>
 
 #include <cstddef>
 #include <functional>
@@ -53,22 +55,21 @@ struct lowered<T, average> {
 /// reduce, reduce_scatter and allreduce. `result` is what the caller gets on this rank, `offset` where it lies in the
 /// whole vector.
 template <collective C, class Algorithm, class T, class Op, class Comm>
-[[gnu::always_inline]] inline void reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root, Op op,
-                                             std::span<T> result, std::size_t offset, call_site where) {
+TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root, Op op,
+                                          std::span<T> result, std::size_t offset, call_site where) {
   require_operation<Op, T>();
-  choose<C, Algorithm, is_commutative_v<Op, T>>(
-      comm, count * sizeof(T), [&]<class A>() __attribute__((always_inline)) {
-        using S = schedule_for<C, A>;
-        require_order<S, Op, T>();
-        using lower = lowered<T, Op>;
-        using W = typename lower::element;
-        const S schedule = make_schedule<S>(root);
-        const buffers<W> wide = lower::widen(memory, count, comm.scratch());
-        run_schedule(comm, make_call<C, A, T, Op>(comm, count, root, where), schedule,
-                     storage_for<W, S>(wide, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
-                     lower::fold(std::move(op)), streams<W>(count));
-        lower::finish(wide, result, offset, comm.size());
-      });
+  choose<C, Algorithm, is_commutative_v<Op, T>>(comm, count * sizeof(T), [&]<class A>() TUTTI_ALWAYS_INLINE {
+    using S = schedule_for<C, A>;
+    require_order<S, Op, T>();
+    using lower = lowered<T, Op>;
+    using W = typename lower::element;
+    const S schedule = make_schedule<S>(root);
+    const buffers<W> wide = lower::widen(memory, count, comm.scratch());
+    run_schedule(comm, make_call<C, A, T, Op>(comm, count, root, where), schedule,
+                 storage_for<W, S>(wide, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+                 lower::fold(std::move(op)), streams<W>(count));
+    lower::finish(wide, result, offset, comm.size());
+  });
 }
 
 }  // namespace tutti::detail

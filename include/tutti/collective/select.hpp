@@ -3,6 +3,7 @@
 
 #include <tutti/collective/call.hpp>
 #include <tutti/core/arena.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/schedule/binomial.hpp>
 #include <tutti/schedule/bruck.hpp>
@@ -16,6 +17,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
 namespace tutti {
 
@@ -75,9 +77,18 @@ constexpr bool eligible() {
   return Commutes || schedule_for<C, A>::rank_ordered;
 }
 
+/// The first candidate, the one for the smallest messages, becomes part of the verb; the others get functions of their
+/// own, or one large one would take several times as long to compile.
+template <class Candidate, class First, class... Rest>
+inline constexpr bool is_first = std::is_same_v<Candidate, First>;
+template <class Candidate, class F>
+[[gnu::noinline]] void call_apart(F& f) {
+  f.template operator()<Candidate>();
+}
+
 /// Calls `f.template operator()<A>()` with the cheapest candidate A.
 template <collective C, bool Commutes, class... A, class Comm, class F>
-[[gnu::always_inline]] inline void choose_cheapest(algorithm_list<A...>, Comm& comm, std::size_t bytes, F& f) {
+TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...>, Comm& comm, std::size_t bytes, F& f) {
   if constexpr (sizeof...(A) == 1) {
     (f.template operator()<A>(), ...);
   } else {
@@ -103,9 +114,15 @@ template <collective C, bool Commutes, class... A, class Comm, class F>
     };
     (consider(eligible<C, A, Commutes>()), ...);
     i = 0;
-    const auto call_if_best = [&]<class Candidate>() __attribute__((always_inline)) {
+    const auto call_if_best = [&]<class Candidate>() TUTTI_ALWAYS_INLINE {
       if constexpr (eligible<C, Candidate, Commutes>()) {
-        if (i == best) f.template operator()<Candidate>();
+        if (i == best) {
+          if constexpr (is_first<Candidate, A...>) {
+            f.template operator()<Candidate>();
+          } else {
+            call_apart<Candidate>(f);
+          }
+        }
       }
       ++i;
     };
@@ -116,7 +133,7 @@ template <collective C, bool Commutes, class... A, class Comm, class F>
 /// Calls `f.template operator()<A>()` with the algorithm that the caller named or, for `automatic`, the cheapest one,
 /// and gives back the scratch memory afterwards.
 template <collective C, class Algorithm, bool Commutes, class Comm, class F>
-[[gnu::always_inline]] inline void choose(Comm& comm, std::size_t bytes, F&& f) {
+TUTTI_ALWAYS_INLINE inline void choose(Comm& comm, std::size_t bytes, F&& f) {
   const scratch_scope scope{comm.scratch()};
   if constexpr (!std::is_same_v<Algorithm, automatic>) {
     require_algorithm<Algorithm, C>();

@@ -4,6 +4,7 @@
 #include <tutti/core/arena.hpp>
 #include <tutti/core/block_set.hpp>
 #include <tutti/core/fold.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/layout.hpp>
 #include <tutti/core/place.hpp>
 #include <tutti/schedule/schedule.hpp>
@@ -53,6 +54,11 @@ struct buffers {
   wanted result = wanted::all;
 };
 
+template <class T>
+[[gnu::noinline, gnu::cold]] T* scratch_for(arena& scratch, std::size_t count) {
+  return scratch.take_for<T>(count);
+}
+
 /// Blocks of a vector, each read from the caller's input until it is first written, then from where it was written.
 template <class T>
 class vector_storage {
@@ -60,8 +66,7 @@ class vector_storage {
   using value_type = T;
   static constexpr bool whole = false;
 
-  [[gnu::always_inline]] vector_storage(const buffers<T>& memory, std::size_t count, int blocks, int own,
-                                        arena& scratch)
+  TUTTI_ALWAYS_INLINE vector_storage(const buffers<T>& memory, std::size_t count, int blocks, int own, arena& scratch)
       : memory_(memory),
         layout_(count, blocks),
         own_(own),
@@ -71,7 +76,7 @@ class vector_storage {
 
   int blocks() const { return layout_.blocks(); }
   std::size_t size(int block) const { return layout_.size(block); }
-  [[gnu::always_inline]] std::size_t elements(const block_set& set) const {
+  TUTTI_ALWAYS_INLINE std::size_t elements(const block_set& set) const {
     if (set.count == 1) return layout_.size(set.at(0, layout_.blocks()));
     if (set.count == layout_.blocks()) return layout_.count();
     if (layout_.even()) return layout_.even_size() * static_cast<std::size_t>(set.count);
@@ -86,24 +91,24 @@ class vector_storage {
   std::size_t count() const { return layout_.count(); }
 
   /// Whether the block's current value lies in memory that this collective writes.
-  [[gnu::always_inline]] bool writable(int block) const { return in_place_ || marks_[block]; }
-  [[gnu::always_inline]] const T* source(int block) {
+  TUTTI_ALWAYS_INLINE bool writable(int block) const { return in_place_ || marks_[block]; }
+  TUTTI_ALWAYS_INLINE const T* source(int block) {
     if (in_place_ || marks_[block]) return target(block);
     if (block == own_ && memory_.own_in != nullptr) return memory_.own_in;
     return memory_.in + layout_.offset(block);
   }
-  [[gnu::always_inline]] T* target(int block) {
+  TUTTI_ALWAYS_INLINE T* target(int block) {
     if (block == own_ && memory_.own_out != nullptr) return memory_.own_out;
     if (memory_.out == nullptr) [[unlikely]]
-      use_scratch();
+      memory_.out = scratch_for<T>(*scratch_, layout_.count());
     return memory_.out + layout_.offset(block);
   }
-  [[gnu::always_inline]] void mark(int block) {
+  TUTTI_ALWAYS_INLINE void mark(int block) {
     if (!in_place_) marks_.set(block);
   }
 
   /// Gives the caller the wanted blocks that no step has written.
-  void finish(bool streaming) {
+  TUTTI_ALWAYS_INLINE void finish(bool streaming) {
     if (memory_.result == wanted::none || in_place_) return;
     if (memory_.result == wanted::own) {
       finish(own_, streaming);
@@ -113,8 +118,7 @@ class vector_storage {
   }
 
  private:
-  [[gnu::noinline, gnu::cold]] void use_scratch() { memory_.out = scratch_->take_for<T>(layout_.count()); }
-  void finish(int block, bool streaming) {
+  TUTTI_ALWAYS_INLINE void finish(int block, bool streaming) {
     if (!marks_[block] && layout_.size(block) != 0)
       copy_elements(target(block), source(block), layout_.size(block), streaming);
   }
@@ -134,7 +138,7 @@ class whole_storage {
   using value_type = T;
   static constexpr bool whole = true;
 
-  [[gnu::always_inline]] whole_storage(const buffers<T>& memory, std::size_t count, int, int, arena& scratch)
+  TUTTI_ALWAYS_INLINE whole_storage(const buffers<T>& memory, std::size_t count, int, int, arena& scratch)
       : memory_(memory), count_(count), scratch_(&scratch), written_(memory.in == memory.out) {}
 
   static constexpr int blocks() { return 1; }
@@ -144,20 +148,18 @@ class whole_storage {
   static constexpr std::size_t offset(int) { return 0; }
   static constexpr std::size_t remote_offset(int, int) { return 0; }
   bool writable(int) const { return written_; }
-  [[gnu::always_inline]] const T* source(int block) { return written_ ? target(block) : memory_.in; }
-  [[gnu::always_inline]] T* target(int) {
+  TUTTI_ALWAYS_INLINE const T* source(int block) { return written_ ? target(block) : memory_.in; }
+  TUTTI_ALWAYS_INLINE T* target(int) {
     if (memory_.out == nullptr && count_ != 0) [[unlikely]]
-      use_scratch();
+      memory_.out = scratch_for<T>(*scratch_, count_);
     return memory_.out;
   }
-  [[gnu::always_inline]] void mark(int) { written_ = true; }
-  void finish(bool streaming) {
+  TUTTI_ALWAYS_INLINE void mark(int) { written_ = true; }
+  TUTTI_ALWAYS_INLINE void finish(bool streaming) {
     if (memory_.result != wanted::none && !written_) copy_elements(target(0), memory_.in, count_, streaming);
   }
 
  private:
-  [[gnu::noinline, gnu::cold]] void use_scratch() { memory_.out = scratch_->take_for<T>(count_); }
-
   buffers<T> memory_;
   std::size_t count_;
   arena* scratch_;
@@ -172,7 +174,7 @@ class slot_storage {
   using value_type = T;
   static constexpr bool whole = false;
 
-  [[gnu::always_inline]] slot_storage(const T* in, T* out, std::size_t each, S schedule, place at, arena& scratch)
+  TUTTI_ALWAYS_INLINE slot_storage(const T* in, T* out, std::size_t each, S schedule, place at, arena& scratch)
       : in_(in),
         out_(out),
         each_(each),
@@ -182,7 +184,7 @@ class slot_storage {
 
   int blocks() const { return schedule_.blocks(at_.size); }
   std::size_t size(int) const { return each_; }
-  [[gnu::always_inline]] std::size_t elements(const block_set& set) const {
+  TUTTI_ALWAYS_INLINE std::size_t elements(const block_set& set) const {
     return each_ * static_cast<std::size_t>(set.count);
   }
   std::size_t offset(int slot) const { return each_ * static_cast<std::size_t>(schedule_.destination(at_, slot)); }
@@ -191,15 +193,15 @@ class slot_storage {
   }
   std::size_t count() const { return each_ * static_cast<std::size_t>(blocks()); }
   bool writable(int slot) const { return marks_[slot]; }
-  [[gnu::always_inline]] const T* source(int slot) {
+  TUTTI_ALWAYS_INLINE const T* source(int slot) {
     if (marks_[slot]) return target(slot);
     return in_ + each_ * static_cast<std::size_t>(schedule_.destination(at_, slot));
   }
-  [[gnu::always_inline]] T* target(int slot) {
+  TUTTI_ALWAYS_INLINE T* target(int slot) {
     return out_ + each_ * static_cast<std::size_t>(schedule_.source(at_, slot));
   }
-  [[gnu::always_inline]] void mark(int slot) { marks_.set(slot); }
-  void finish(bool streaming) {
+  TUTTI_ALWAYS_INLINE void mark(int slot) { marks_.set(slot); }
+  TUTTI_ALWAYS_INLINE void finish(bool streaming) {
     for (int slot = 0; slot < blocks(); ++slot)
       if (!marks_[slot]) copy_elements(target(slot), source(slot), each_, streaming);
   }

@@ -6,6 +6,7 @@
 #include <tutti/core/arena.hpp>
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/place.hpp>
 #include <tutti/core/progress.hpp>
 #include <tutti/core/transport.hpp>
@@ -63,7 +64,7 @@ class communicator {
   /// Scratch memory of the blocking collective under way.
   arena& scratch() { return scratch_; }
   /// Gives the next call its number, from 1, and its history; every rank counts alike.
-  [[gnu::always_inline]] call next_call(const call_signature& signature, std::size_t count, int root, call_site where) {
+  TUTTI_ALWAYS_INLINE call next_call(const call_signature& signature, std::size_t count, int root, call_site where) {
     const call c{&signature, ++calls_, history_, count, root, where};
     history_ = c.fingerprint();
     return c;
@@ -86,7 +87,7 @@ class communicator {
   /// The list of collectives in progress.
   in_progress& pending() { return pending_; }
   /// Advances what is pending.
-  void progress() {
+  [[gnu::noinline]] void progress() {
     for (in_progress* p = pending_.next(); p != nullptr;) {
       in_progress* const next = p->next();
       p->advance(*p);

@@ -16,13 +16,18 @@ struct block_set {
   constexpr int at(int i, int blocks) const {
     const long long block = static_cast<long long>(i) * stride + first;
     if (block >= 0 && block < blocks) return static_cast<int>(block);  // mostly, and without a division
-    return modulo(static_cast<int>(block % blocks), blocks);
+    return wrapped(block, blocks);
   }
 
   /// The set moved by `by` blocks: what rank `by` handles where rank 0 handles this set (cyclic group).
   constexpr block_set shifted(int by) const { return {first + by, stride, count}; }
 
   friend constexpr bool operator==(const block_set&, const block_set&) = default;
+
+  /// Any number, brought among the blocks.
+  [[gnu::noinline]] static constexpr int wrapped(long long block, int blocks) {
+    return modulo(static_cast<int>(block % blocks), blocks);
+  }
 };
 
 /// One block.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/call_site.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/message.hpp>
 
 #include <cstddef>
@@ -46,7 +47,7 @@ struct call {
 
   /// A number that is the same on every rank exactly if this call and all before it fit together (up to 64-bit hash
   /// collisions). It rides in every message.
-  [[gnu::always_inline]] constexpr std::uint64_t fingerprint() const {
+  TUTTI_ALWAYS_INLINE constexpr std::uint64_t fingerprint() const {
     std::uint64_t h = (history ^ signature->hash) + (sequence * 0x9E3779B97F4A7C15ULL);
     h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;
     h ^= count + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(root + 2);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/inline.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -159,6 +161,21 @@ template <class T, class Op>
   if (streaming) stream_fence();
 }
 }  // namespace detail
+
+/// out = left op right, elementwise over n elements. `out` may be one of them; otherwise nothing overlaps.
+template <class T, class Op>
+TUTTI_ALWAYS_INLINE inline void fold_pair(T* out, const T* left, const T* right, std::size_t n, Op& op,
+                                          bool streaming) {
+  if (n > 8) {
+    const T* const source[] = {left, right};
+    detail::fold_many(out, source, 2, n, op, streaming);
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    asm("" : "+r"(i));  // to find out whether so few elements may be handled together takes longer than to handle them
+    out[i] = static_cast<T>(op(left[i], right[i]));
+  }
+}
 
 /// out = ((source[0] op source[1]) op source[2]) ..., elementwise over n elements, in one pass over memory. `out` may
 /// be one of the sources; otherwise nothing overlaps. Requires `sources >= 2`.

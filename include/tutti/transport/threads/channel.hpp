@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/inline.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +11,7 @@
 namespace tutti::detail {
 
 /// Copies by two moves of one size that may overlap: a call of memcpy takes longer.
-[[gnu::always_inline]] inline void copy_up_to_64(std::byte* to, const std::byte* from, std::size_t bytes) {
+TUTTI_ALWAYS_INLINE inline void copy_up_to_64(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto move_two = [&]<std::size_t Size>() {
     std::byte first[Size];
     std::byte last[Size];
@@ -50,7 +52,7 @@ struct alignas(128) message_slot {
   bool direct() const { return (extent & 1) != 0; }
   /// Puts up to `inline_bytes` bytes into the slot, its second line first: whoever polls the first takes it away from
   /// this processor, and all that is written there after waits for the second.
-  [[gnu::always_inline]] void hold(const std::byte* data, std::size_t bytes) {
+  TUTTI_ALWAYS_INLINE void hold(const std::byte* data, std::size_t bytes) {
     if (bytes == 8) {
       std::memcpy(payload, data, 8);
     } else if (bytes > first_line_bytes) {

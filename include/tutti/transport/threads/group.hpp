@@ -3,6 +3,7 @@
 
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
@@ -22,7 +23,7 @@ class call_log {
  public:
   static constexpr std::size_t length = 16;
 
-  void write(const call& c) noexcept {
+  TUTTI_ALWAYS_INLINE void write(const call& c) noexcept {
     entry& e = entries_[c.sequence % length];
     e.sequence.store(0, std::memory_order_relaxed);
     e.signature.store(c.signature, std::memory_order_release);

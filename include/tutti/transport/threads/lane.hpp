@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/inline.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/threads/lane_boards.hpp>
 
@@ -14,20 +15,20 @@ class threads_lane : public lane_boards {
  public:
   using lane_boards::lane_boards;
 
-  [[gnu::always_inline]] void open(const call& c) {
+  TUTTI_ALWAYS_INLINE void open(const call& c) {
     group_->check();
     call_ = c;
     fingerprint_ = c.fingerprint();
     round_ = -1;
-    group_->state(rank_).log.write(call_);
+    group_->state(rank_).log.write(c);
   }
 
-  void begin_round() {
+  TUTTI_ALWAYS_INLINE void begin_round() {
     ++round_;
     begin_channels_round();
   }
 
-  bool settled() { return boards_settled() && channels_settled(); }
+  TUTTI_ALWAYS_INLINE bool settled() { return boards_settled() && channels_settled(); }
 
   [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
     awake();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/threads/channel.hpp>
 #include <tutti/transport/threads/lane_channels.hpp>
@@ -114,7 +115,9 @@ class lane_boards : public lane_channels {
   }
 
  protected:
-  bool boards_settled() {
+  TUTTI_ALWAYS_INLINE bool boards_settled() { return readers_.empty() || settle_boards(); }
+
+  [[gnu::noinline]] bool settle_boards() {
     while (!readers_.empty()) {
       const auto [reader, round] = readers_.back();
       if (boards_[reader].ended.load(std::memory_order_acquire) <= round) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/threads/channel.hpp>
 #include <tutti/transport/threads/staging.hpp>
@@ -26,7 +27,7 @@ class lane_channels : public lane_waiting {
     direct_.reserve(static_cast<std::size_t>(group.size()));
   }
 
-  bool send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
+  TUTTI_ALWAYS_INLINE bool send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
     outgoing& o = out_[static_cast<std::size_t>(peer)];
     if (o.to == nullptr) [[unlikely]]
       o.to = &group_->connect(index_, rank_, peer);
@@ -35,7 +36,7 @@ class lane_channels : public lane_waiting {
     return post(peer, o, data, bytes, copy, false);
   }
 
-  const std::byte* view(int peer, std::size_t bytes) {
+  TUTTI_ALWAYS_INLINE const std::byte* view(int peer, std::size_t bytes) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
     if (i.from == nullptr) [[unlikely]]
       i.from = &group_->connect(index_, peer, rank_);
@@ -56,24 +57,13 @@ class lane_channels : public lane_waiting {
     return s.address == nullptr ? s.payload : s.address;
   }
 
-  void claim(int peer) {
+  TUTTI_ALWAYS_INLINE void claim(int peer) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
     if (!i.from->slot(i.next).direct()) return;
-    // The sender's own memory is read only between here and `release`. A failing sender sets the failure, then makes
-    // every thread pass a fence, then waits for claims: either it sees this claim or this rank sees the failure.
-    i.from->claimed.store(i.next + 1, std::memory_order_relaxed);
-    if (asymmetric_fence::available()) {
-      asymmetric_fence::light();
-    } else {
-      i.from->claimed.exchange(i.next + 1, std::memory_order_seq_cst);
-    }
-    if (group_->failed()) [[unlikely]] {
-      i.from->claimed.store(i.next, std::memory_order_release);
-      group_->check();
-    }
+    claim_direct(i);
   }
 
-  void release(int peer) {
+  TUTTI_ALWAYS_INLINE void release(int peer) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
     i.from->consumed.store(++i.next, std::memory_order_release);
     group_->state(peer).bell.ring();
@@ -91,8 +81,10 @@ class lane_channels : public lane_waiting {
  protected:
   void begin_channels_round() { staged_from_ = nullptr; }
 
-  bool channels_settled() {
-    if (!queue_.empty()) [[unlikely]] {
+  TUTTI_ALWAYS_INLINE bool channels_settled() { return (queue_.empty() && direct_.empty()) || settle_channels(); }
+
+  [[gnu::noinline]] bool settle_channels() {
+    if (!queue_.empty()) {
       flush();
       if (!queue_.empty()) return false;
     }
@@ -149,8 +141,24 @@ class lane_channels : public lane_waiting {
     return o.posted >= channel::capacity && !consumed(o, o.posted + 1 - channel::capacity);
   }
 
+  /// The sender's own memory is read only between here and `release`. A failing sender sets the failure, then makes
+  /// every thread pass a fence, then waits for claims: either it sees this claim or this rank sees the failure.
+  [[gnu::noinline]] void claim_direct(incoming& i) {
+    i.from->claimed.store(i.next + 1, std::memory_order_relaxed);
+    if (asymmetric_fence::available()) {
+      asymmetric_fence::light();
+    } else {
+      i.from->claimed.exchange(i.next + 1, std::memory_order_seq_cst);
+    }
+    if (group_->failed()) [[unlikely]] {
+      i.from->claimed.store(i.next, std::memory_order_release);
+      group_->check();
+    }
+  }
+
   /// Whether the bytes have been copied.
-  bool post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy, bool copied) {
+  TUTTI_ALWAYS_INLINE bool post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy,
+                                bool copied) {
     message_slot& s = o.to->slot(o.posted);
     const std::uint64_t message = ++o.posted;
     if (copy && bytes <= message_slot::inline_bytes) {

@@ -174,16 +174,16 @@ constexpr policy policy_for(bool streaming) {
 /// A blocking collective: opens the lane, runs the schedule, and lets nobody touch the caller's memory after it is
 /// left, by return or by exception.
 ///
-/// Inlined, so that call and storage are built where they stay: a copy that reads 16 bytes where 8 were just written
-/// waits until the stores before it, to lines that other processors hold, have been done.
+/// Call and storage are built where they stay: a copy that reads 16 bytes where 8 were just written waits until the
+/// stores before it, to lines that other processors hold, have been done.
 template <class Comm, class S, class Storage, class Op>
-TUTTI_ALWAYS_INLINE inline void run_schedule(Comm& comm, const call& c, const S& schedule, const Storage& storage,
-                                             Op op, bool streaming) {
+TUTTI_ALWAYS_INLINE inline void run_schedule(Comm& comm, const call& c, const S& schedule, Storage&& storage, Op op,
+                                             bool streaming) {
   auto& lane = comm.lane();
   try {
     lane.open(c);
-    execution<S, Storage, Op> execution(schedule, comm.place(), storage, op, comm.scratch(),
-                                        policy_for<Comm, S>(streaming));
+    round_memory<Storage, Op> memory{storage, op, comm.scratch(), policy_for<Comm, S>(streaming), S::overlapping};
+    execution<S, Storage, Op> execution(schedule, comm.place(), memory);
     waiting<Comm> wait{comm};
     execution.advance(lane, wait);
     if (wait.waited) lane.awake();

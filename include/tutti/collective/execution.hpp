@@ -20,11 +20,8 @@ class execution {
  public:
   using value_type = typename Storage::value_type;
 
-  TUTTI_ALWAYS_INLINE execution(S schedule, place at, const Storage& storage, Op& op, arena& scratch, const policy& how)
-      : schedule_(std::move(schedule)),
-        at_(at),
-        rounds_(schedule_.rounds(at)),
-        current_(storage, op, scratch, how, S::overlapping) {}
+  TUTTI_ALWAYS_INLINE execution(S schedule, place at, round_memory<Storage, Op>& memory)
+      : schedule_(std::move(schedule)), at_(at), rounds_(schedule_.rounds(at)), current_(memory) {}
 
   /// Does what can be done; true when the collective has finished on this rank. `wait()` is called after each look in
   /// vain: it returns true to have another, or false if one may not wait.

@@ -24,9 +24,9 @@ class pending_reduction : public pending_operation<Comm> {
         wide_(lower::widen(memory, count, scratch_)),
         result_(result),
         op_(lower::fold(std::move(op))),
-        execution_(schedule, owner.place(),
-                   storage_for<element, S>(wide_, count, schedule.blocks(owner.size()), owner.rank(), scratch_), op_,
-                   scratch_, policy_for<Comm, S>(streams<element>(count))) {
+        storage_(wide_, count, schedule.blocks(owner.size()), owner.rank(), scratch_),
+        memory_{storage_, op_, scratch_, policy_for<Comm, S>(streams<element>(count)), S::overlapping},
+        execution_(schedule, owner.place(), memory_) {
     try {
       lane.lane.open(c);
     } catch (...) {
@@ -60,6 +60,8 @@ class pending_reduction : public pending_operation<Comm> {
   buffers<element> wide_;
   std::span<T> result_;
   [[no_unique_address]] fold op_;
+  storage_for<element, S> storage_;
+  round_memory<storage_for<element, S>, fold> memory_;
   execution<S, storage_for<element, S>, fold> execution_;
 };
 

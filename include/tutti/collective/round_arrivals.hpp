@@ -36,13 +36,15 @@ struct intake {
 
   L& lane;
   arena& scratch;
-  policy treat;
+  const policy& treat;
   bool shared;     // read where others have published
   bool streaming;  // written past the caches
   Op& op;
 
-  /// How far a step has got that could not be taken in whole.
+  /// How far a round has got that could not be taken in whole.
   struct progress {
+    std::size_t done = 0;  // of its arrivals
+    // Of the next.
     int message = 0;
     std::size_t viewed = 0;  // of its sources, for this message
     std::byte* landing = nullptr;
@@ -55,14 +57,15 @@ struct intake {
     const int count = shared ? 1 : messages(storage, treat, what);
     for (; at.message < count; ++at.message) {
       const block_set set = message_blocks(storage, what, at.message, count);
-      const std::size_t n = storage.elements(set);
+      const bool one_block = Storage::whole || set.count == 1;
+      const int block = set.at(0, storage.blocks());
+      const std::size_t n = one_block ? storage.size(block) : storage.elements(set);
       const std::byte* view;
-      while ((view = arrived(storage, at, peer, how, set, n)) == nullptr)
+      while ((view = arrived(storage, at, peer, how, block, one_block, n)) == nullptr)
         if (!wait()) return false;
       claim(peer);
       if constexpr (alignof(T) > 32) view = aligned(view, n);
-      if (Storage::whole || set.count == 1) {
-        const int block = set.at(0, storage.blocks());
+      if (one_block) {
         const T* const arriving = reinterpret_cast<const T*>(view);
         if (how == kind::overwrite) {
           copy_elements(storage.target(block), arriving, n, streaming);
@@ -73,7 +76,7 @@ struct intake {
         }
         storage.mark(block);
       } else {
-        storage = take_runs(*this, storage, set, how, view);
+        take_runs(*this, storage, set, how, view);
       }
       release(peer);
     }
@@ -81,18 +84,39 @@ struct intake {
     return true;
   }
 
-  /// The same for several that fold into the same blocks.
+  /// The same for all arrivals of a round. Those that fold into the same blocks are one group and one pass over memory;
+  /// groups are done in listed order.
   template <class Wait>
-  [[gnu::noinline]] static bool take_several(const intake me, Storage& storage, progress& at, arrival* group,
+  [[gnu::noinline]] static bool take_all(const intake& me, Storage& storage, progress& at, arrival* list,
+                                         std::size_t size, Wait& wait) {
+    while (at.done < size) {
+      const arrival& first = list[at.done];
+      std::size_t end = at.done + 1;
+      if (first.how != kind::overwrite)
+        while (end < size && list[end].how != kind::overwrite && list[end].what() == first.what()) ++end;
+      if (end == at.done + 1) {
+        if (!me.take_one(storage, at, first.peer, first.what(), first.how, wait)) return false;
+      } else {
+        if (!take_group(me, storage, at, list + at.done, end - at.done, wait)) return false;
+      }
+      at.done = end;
+    }
+    return true;
+  }
+
+ private:
+  template <class Wait>
+  TUTTI_ALWAYS_INLINE static bool take_group(const intake& me, Storage& storage, progress& at, arrival* group,
                                              std::size_t size, Wait& wait) {
     const block_set what = group[0].what();
     const int count = me.shared ? 1 : messages(storage, me.treat, what);
     for (; at.message < count; ++at.message) {
       const block_set set = message_blocks(storage, what, at.message, count);
       const std::size_t n = storage.elements(set);
+      const int block = set.at(0, storage.blocks());
       while (at.viewed < size) {
         arrival& from = group[at.viewed];
-        from.view = me.arrived(storage, at, from.peer, from.how, set, n);
+        from.view = me.arrived(storage, at, from.peer, from.how, block, set.count == 1, n);
         if (from.view != nullptr) {
           ++at.viewed;
         } else if (!wait()) {
@@ -118,13 +142,12 @@ struct intake {
     return true;
   }
 
- private:
   /// Where the message lies when it has arrived, else null.
-  TUTTI_ALWAYS_INLINE const std::byte* arrived(Storage& storage, progress& at, int peer, kind how, const block_set& set,
-                                               std::size_t n) const {
+  TUTTI_ALWAYS_INLINE const std::byte* arrived(Storage& storage, progress& at, int peer, kind how, int block,
+                                               bool one_block, std::size_t n) const {
     const std::size_t bytes = n * sizeof(T);
     if constexpr (sharing_lane<L>) {
-      if (shared) return lane.look(peer, storage.remote_offset(peer, set.at(0, storage.blocks())) * sizeof(T));
+      if (shared) return lane.look(peer, storage.remote_offset(peer, block) * sizeof(T));
     }
     if constexpr (viewing_lane<L>) {
       return lane.view(peer, bytes);
@@ -132,9 +155,9 @@ struct intake {
       if (at.landing == nullptr) {
         // Straight to its place where the message is one run of memory there and nothing else. A message without bytes
         // may have no place, and null would mean that it has not arrived.
-        const bool in_place = bytes != 0 && how == kind::overwrite && set.count == 1;
-        at.landing = in_place ? reinterpret_cast<std::byte*>(storage.target(set.at(0, storage.blocks())))
-                              : scratch.take(bytes == 0 ? 1 : bytes);
+        const bool in_place = bytes != 0 && how == kind::overwrite && one_block;
+        at.landing =
+            in_place ? reinterpret_cast<std::byte*>(storage.target(block)) : scratch.take(bytes == 0 ? 1 : bytes);
       }
       if (!lane.try_recv(peer, at.landing, bytes)) return nullptr;
       const std::byte* const landed = at.landing;
@@ -171,11 +194,10 @@ struct intake {
     return copy;
   }
 
-  [[gnu::noinline]] static Storage take_runs(const intake me, Storage storage, const block_set set, kind how,
-                                             const std::byte* view) {
+  [[gnu::noinline]] static void take_runs(const intake& me, Storage& storage, const block_set& set, kind how,
+                                          const std::byte* view) {
     const arrival from{{-1, 0, 0, 0}, how, view};
     me.fold_runs(storage, set, &from, 1);
-    return storage;
   }
 
   /// Takes in the blocks, as many neighbours at a time as lie in one run here and there.

@@ -14,14 +14,14 @@ struct listed_step {
   int stride;
   int count;
 
-  block_set what() const { return {first, stride, count}; }
+  TUTTI_ALWAYS_INLINE block_set what() const { return {first, stride, count}; }
 };
 
-/// The blocks of one of the listed steps.
+/// The only step of a list.
 template <class List>
-TUTTI_ALWAYS_INLINE inline block_set blocks_of(const List& list, std::size_t i) {
-  return {list.template get<&listed_step::first>(i), list.template get<&listed_step::stride>(i),
-          list.template get<&listed_step::count>(i)};
+TUTTI_ALWAYS_INLINE inline listed_step only_step(const List& list) {
+  return {list.template only<&listed_step::peer>(), list.template only<&listed_step::first>(),
+          list.template only<&listed_step::stride>(), list.template only<&listed_step::count>()};
 }
 
 /// In how many messages a step's blocks travel: as one if they are one run of memory or small; else each run of

@@ -30,20 +30,31 @@ struct copy_room {
   }
 };
 
+/// The copies that a round has made of what it sends, because it writes that.
+template <class T>
+struct send_copies {
+  const T* copied_from = nullptr;
+  std::size_t copied = 0;
+  const T* copy = nullptr;
+  copy_room<T> room;
+};
+
 /// What one rank sends in a round: each step as messages, or, in a shared round, all of them as one part of its vector
-/// that it shows to everybody. Makes the copies that are needed because the round writes what it sends.
+/// that it shows to everybody.
 ///
-/// Functions that are not inlined get copies of these members, never their address: then the compiler keeps the members
-/// in registers and leaves out those that a schedule does not need.
+/// One step is done in the verb, several by functions that the schedules share. These are never told where the members
+/// are, nor given copies: so the compiler keeps the members in registers, and nothing that was just written in parts is
+/// read whole, which would wait for all stores.
 template <class Storage>
 class round_sends {
  public:
   using T = typename Storage::value_type;
+  using copies = send_copies<T>;
 
-  TUTTI_ALWAYS_INLINE void begin() {
+  TUTTI_ALWAYS_INLINE void begin(copies& made) {
     steps_.clear();
-    copied_from_ = nullptr;
-    room_.used = 0;
+    made.copied_from = nullptr;
+    made.room.used = 0;
   }
 
   TUTTI_ALWAYS_INLINE void add(const send& step, arena& scratch) {
@@ -51,22 +62,95 @@ class round_sends {
   }
 
   template <class L>
-  TUTTI_ALWAYS_INLINE void post(L& lane, Storage& storage, arena& scratch, const policy& how, bool overlapping) {
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const int peer = steps_.template get<&listed_step::peer>(i);
-      const block_set what = blocks_of(steps_, i);
-      const int count = messages(storage, how, what);
-      for (int m = 0; m < count; ++m)
-        post(lane, storage, scratch, how, overlapping, peer, message_blocks(storage, what, m, count));
+  TUTTI_ALWAYS_INLINE void post(L& lane, Storage& storage, copies& made, arena& scratch, const policy& how,
+                                bool overlapping) {
+    if (steps_.size() == 1) {
+      must_settle_ |= post_step(lane, storage, made, scratch, how, overlapping, only_step(steps_));
+    } else if (steps_.size() > 1) {
+      must_settle_ |= post_several(lane, storage, made, scratch, how, overlapping, steps_.entries(), steps_.size());
     }
   }
 
   /// Shows all readers of this round the part of the vector that they read. False while there is no room.
   template <class L>
-  TUTTI_ALWAYS_INLINE bool publish(L& lane, Storage& storage, arena& scratch, const policy& how, bool overlapping) {
+  TUTTI_ALWAYS_INLINE bool publish(L& lane, Storage& storage, copies& made, arena& scratch, const policy& how,
+                                   bool overlapping) {
     if (steps_.size() == 0) return true;
+    publication result;
+    if (steps_.size() == 1) {
+      const listed_step only = only_step(steps_);
+      result = publish_steps(lane, storage, made, scratch, how, overlapping, &only, 1);
+    } else {
+      result = publish_several(lane, storage, made, scratch, how, overlapping, steps_.entries(), steps_.size());
+    }
+    must_settle_ |= result == publication::to_be_settled;
+    return result != publication::no_room;
+  }
+
+  /// Whether memory that a later round writes is being read by others.
+  bool must_settle() const { return must_settle_; }
+  void settled() { must_settle_ = false; }
+
+ private:
+  enum class publication : unsigned char { no_room, done, to_be_settled };
+
+  /// Whether it must be settled before what is sent is written.
+  template <class L>
+  TUTTI_ALWAYS_INLINE static bool post_step(L& lane, Storage& storage, copies& made, arena& scratch, const policy& how,
+                                            bool overlapping, const listed_step& step) {
+    const block_set what = step.what();
+    const int count = messages(storage, how, what);
+    bool must_settle = false;
+    for (int m = 0; m < count; ++m) {
+      const block_set set = message_blocks(storage, what, m, count);
+      const int first = set.at(0, storage.blocks());
+      const T* data = storage.source(first);
+      bool writable = storage.writable(first);
+      bool contiguous = true;
+      std::size_t n = storage.size(first);
+      for (int i = 1; !Storage::whole && i < set.count; ++i) {
+        const int block = set.at(i, storage.blocks());
+        contiguous &= storage.source(block) == data + n;
+        writable |= storage.writable(block);
+        n += storage.size(block);
+      }
+      const std::size_t bytes = n * sizeof(T);
+      const bool buffered = bytes <= how.copy_bytes;
+      if (!contiguous) [[unlikely]] {
+        data = gather(storage, set, take_copy(storage, made, n, scratch));
+        writable = true;
+      } else if (overlapping && writable && !buffered) {
+        // This round overwrites what it sends: send a copy, the same one to all peers.
+        if (made.copied_from != data || made.copied != n) {
+          T* const copy = take_copy(storage, made, n, scratch);
+          copy_elements(copy, data, n, false);
+          made.copied_from = data;
+          made.copied = n;
+          made.copy = copy;
+        }
+        data = made.copy;
+      }
+      const bool copied = lane.send(step.peer, reinterpret_cast<const std::byte*>(data), bytes, buffered);
+      must_settle |= writable && !copied;
+    }
+    return must_settle;
+  }
+
+  template <class L>
+  [[gnu::noinline]] static bool post_several(L& lane, Storage& storage, copies& made, arena& scratch, const policy& how,
+                                             bool overlapping, const listed_step* steps, std::size_t size) {
+    bool must_settle = false;
+    for (std::size_t i = 0; i < size; ++i)
+      must_settle |= post_step(lane, storage, made, scratch, how, overlapping, steps[i]);
+    return must_settle;
+  }
+
+  template <class L>
+  TUTTI_ALWAYS_INLINE static publication publish_steps(L& lane, Storage& storage, copies& made, arena& scratch,
+                                                       const policy& how, bool overlapping, const listed_step* steps,
+                                                       std::size_t size) {
     // The part of the vector from the first to the last element that anyone reads, and whether it lies in one piece.
-    const int some = blocks_of(steps_, 0).at(0, storage.blocks());
+    const int some = steps[0].what().at(0, storage.blocks());
     const T* const known = storage.source(some);
     const std::size_t known_offset = storage.offset(some);
     std::size_t begin = storage.count();
@@ -74,16 +158,16 @@ class round_sends {
     bool in_one_piece = true;
     bool writable = false;
     int seen = -1;
-    for (std::size_t i = 0; i < (Storage::whole ? 1 : steps_.size()); ++i) {
-      const block_set set = blocks_of(steps_, i);
+    for (std::size_t i = 0; i < (Storage::whole ? 1 : size); ++i) {
+      const block_set set = steps[i].what();
       for (int j = 0; j < (Storage::whole ? 1 : set.count); ++j) {
         const int block = set.at(j, storage.blocks());
         if (block == seen) continue;
         seen = block;
         const std::size_t offset = storage.offset(block);
-        const std::size_t size = storage.size(block);
+        const std::size_t elements = storage.size(block);
         begin = offset < begin ? offset : begin;
-        end = offset + size > end ? offset + size : end;
+        end = offset + elements > end ? offset + elements : end;
         writable |= storage.writable(block);
         in_one_piece &= address(storage.source(block)) - address(known) == (offset - known_offset) * sizeof(T);
       }
@@ -92,66 +176,32 @@ class round_sends {
     const bool copied = bytes <= how.copy_bytes;
     const T* data = known + (static_cast<std::ptrdiff_t>(begin) - static_cast<std::ptrdiff_t>(known_offset));
     if (!in_one_piece || (overlapping && writable && !copied)) {
-      if (room_.used == 0) copy_published(storage, steps_, take_copy(storage, end - begin, scratch), begin);
-      data = room_.memory;
+      if (made.room.used == 0)
+        copy_published(storage, steps, size, take_copy(storage, made, end - begin, scratch), begin);
+      data = made.room.memory;
       writable = true;
     }
-    const int reader = steps_.size() == 1 ? steps_.template get<&listed_step::peer>(0) : -1;
-    if (!lane.publish(reader, reinterpret_cast<const std::byte*>(data), bytes, begin * sizeof(T), copied)) return false;
-    must_settle_ |= writable && !copied;
-    for (std::size_t i = 0; i < steps_.size(); ++i) lane.publish_to(steps_.template get<&listed_step::peer>(i), copied);
-    return true;
+    if (!lane.publish(size == 1 ? steps[0].peer : -1, reinterpret_cast<const std::byte*>(data), bytes,
+                      begin * sizeof(T), copied))
+      return publication::no_room;
+    for (std::size_t i = 0; i < size; ++i) lane.publish_to(steps[i].peer, copied);
+    return writable && !copied ? publication::to_be_settled : publication::done;
   }
-
-  /// Whether memory that a later round writes is being read by others.
-  bool must_settle() const { return must_settle_; }
-  void settled() { must_settle_ = false; }
-
- private:
-  static std::uintptr_t address(const T* element) { return reinterpret_cast<std::uintptr_t>(element); }
 
   template <class L>
-  TUTTI_ALWAYS_INLINE void post(L& lane, Storage& storage, arena& scratch, const policy& how, bool overlapping,
-                                int peer, const block_set& set) {
-    const int first = set.at(0, storage.blocks());
-    const T* data = storage.source(first);
-    bool writable = storage.writable(first);
-    bool contiguous = true;
-    std::size_t n = storage.size(first);
-    for (int i = 1; !Storage::whole && i < set.count; ++i) {
-      const int block = set.at(i, storage.blocks());
-      contiguous &= storage.source(block) == data + n;
-      writable |= storage.writable(block);
-      n += storage.size(block);
-    }
-    const std::size_t bytes = n * sizeof(T);
-    const bool buffered = bytes <= how.copy_bytes;
-    if (!contiguous) [[unlikely]] {
-      data = gather(storage, set, take_copy(storage, n, scratch));
-      writable = true;
-    } else if (overlapping && writable && !buffered) {
-      // This round overwrites what it sends: send a copy, the same one to all peers.
-      if (copied_from_ != data || copied_ != n) {
-        T* const copy = take_copy(storage, n, scratch);
-        copy_elements(copy, data, n, false);
-        copied_from_ = data;
-        copied_ = n;
-        copy_ = copy;
-      }
-      data = copy_;
-    }
-    const bool copied = lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes, buffered);
-    must_settle_ |= writable && !copied;
+  [[gnu::noinline]] static publication publish_several(L& lane, Storage& storage, copies& made, arena& scratch,
+                                                       const policy& how, bool overlapping, const listed_step* steps,
+                                                       std::size_t size) {
+    return publish_steps(lane, storage, made, scratch, how, overlapping, steps, size);
   }
 
-  TUTTI_ALWAYS_INLINE T* take_copy(const Storage& storage, std::size_t n, arena& scratch) {
-    copy_room<T> room = room_;
-    T* const copy = copy_room<T>::take(room, n, storage.elements(all_blocks(storage.blocks())), scratch);
-    room_ = room;
-    return copy;
+  static std::uintptr_t address(const T* element) { return reinterpret_cast<std::uintptr_t>(element); }
+
+  TUTTI_ALWAYS_INLINE static T* take_copy(const Storage& storage, copies& made, std::size_t n, arena& scratch) {
+    return copy_room<T>::take(made.room, n, storage.elements(all_blocks(storage.blocks())), scratch);
   }
 
-  [[gnu::noinline]] static const T* gather(Storage storage, block_set set, T* packed) {
+  [[gnu::noinline]] static const T* gather(Storage& storage, const block_set& set, T* packed) {
     T* to = packed;
     for (int i = 0; i < set.count; ++i) {
       const int block = set.at(i, storage.blocks());
@@ -162,11 +212,11 @@ class round_sends {
   }
 
   /// Copies what readers see of the vector from element `begin` on.
-  [[gnu::noinline]] static void copy_published(Storage storage, step_list<listed_step> steps, T* copy,
+  [[gnu::noinline]] static void copy_published(Storage& storage, const listed_step* steps, std::size_t size, T* copy,
                                                std::size_t begin) {
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      const block_set set = blocks_of(steps, i);
-      if (i != 0 && set == blocks_of(steps, i - 1)) continue;  // all read the same
+    for (std::size_t i = 0; i < size; ++i) {
+      const block_set set = steps[i].what();
+      if (i != 0 && set == steps[i - 1].what()) continue;  // all read the same
       for (int j = 0; j < set.count; ++j) {
         const int block = set.at(j, storage.blocks());
         copy_elements(copy + (storage.offset(block) - begin), storage.source(block), storage.size(block), false);
@@ -176,10 +226,6 @@ class round_sends {
 
   step_list<listed_step> steps_;
   bool must_settle_ = false;
-  const T* copied_from_ = nullptr;
-  std::size_t copied_ = 0;
-  const T* copy_ = nullptr;
-  copy_room<T> room_;
 };
 
 }  // namespace tutti::detail

@@ -15,10 +15,11 @@ class step_list {
  public:
   TUTTI_ALWAYS_INLINE void clear() { size_ = 0; }
   std::size_t size() const { return size_; }
-  /// One field of an entry: a whole entry that was just put together in parts would wait, to be read, for all stores.
+  /// One field of the only entry: a whole one that was just put together in parts would wait, to be read, for all
+  /// stores.
   template <auto Field>
-  TUTTI_ALWAYS_INLINE auto get(std::size_t i) const {
-    return i == 0 ? first_.*Field : entries_[i].*Field;
+  TUTTI_ALWAYS_INLINE auto only() const {
+    return first_.*Field;
   }
   /// All entries, where there are more than one.
   E* entries() const { return entries_; }

@@ -26,6 +26,16 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
+/// Asks for the cache line to be brought here for reading, without waiting for it. Compilers that take a function with
+/// nothing but their own prefetch for one without effect leave it out.
+inline void prefetch_to_read(const void* line) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line);
+#endif
+}
+
 /// Asks for the cache line to be brought here for writing, without waiting for it.
 inline void prefetch_to_write(const void* line) noexcept {
 #if defined(__x86_64__)

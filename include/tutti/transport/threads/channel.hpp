@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/inline.hpp>
+#include <tutti/core/wait.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -63,7 +64,7 @@ struct alignas(128) message_slot {
       copy_up_to_64(payload, data, bytes);
     }
   }
-  void prefetch_second_line() const { __builtin_prefetch(payload + first_line_bytes); }
+  void prefetch_second_line() const { prefetch_to_read(payload + first_line_bytes); }
   bool arrived(std::uint64_t number) const {
     return turn.load(std::memory_order_acquire) == static_cast<std::uint32_t>(number);
   }

@@ -60,7 +60,7 @@ class lane_boards : public lane_channels {
   // In this round, `bytes` bytes that the peer publishes will be looked at.
   void expect(int peer, std::size_t bytes) {
     const message_slot& s = boards_[peer].slot(shared_);
-    __builtin_prefetch(&s);
+    prefetch_to_read(&s);
     two_lines_ = bytes > message_slot::first_line_bytes && bytes <= message_slot::inline_bytes;
     if (two_lines_) s.prefetch_second_line();
   }
@@ -78,7 +78,7 @@ class lane_boards : public lane_channels {
     ++looked_;
     looked_at_direct_ |= s.direct();
     // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
-    if (!published_) __builtin_prefetch(&boards_[peer].slot(shared_ + 1));
+    if (!published_) prefetch_to_read(&boards_[peer].slot(shared_ + 1));
     return (s.address == nullptr ? s.payload : s.address) + (offset - s.size());
   }
 

@@ -6,7 +6,6 @@
 #include <tutti/core/inline.hpp>
 
 #include <cstddef>
-#include <utility>
 
 namespace tutti::detail {
 

@@ -124,19 +124,12 @@ struct intake {
         }
       }
       at.viewed = 0;
-      if (me.shared) {
-        me.claim(group[0].peer);
-      } else {
-        for (std::size_t i = 0; i < size; ++i) me.claim(group[i].peer);
-      }
+      const std::size_t claims = me.shared ? 1 : size;
+      for (std::size_t i = 0; i < claims; ++i) me.claim(group[i].peer);
       if constexpr (alignof(T) > 32)
         for (std::size_t i = 0; i < size; ++i) group[i].view = me.aligned(group[i].view, n);
       me.fold_runs(storage, set, group, size);
-      if (me.shared) {
-        me.release(group[0].peer);
-      } else {
-        for (std::size_t i = 0; i < size; ++i) me.release(group[i].peer);
-      }
+      for (std::size_t i = 0; i < claims; ++i) me.release(group[i].peer);
     }
     at.message = 0;
     return true;

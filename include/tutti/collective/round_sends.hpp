@@ -22,10 +22,14 @@ struct copy_room {
   std::size_t used = 0;
 
   /// Room for n elements; `least` is as much as is asked for together.
-  [[gnu::noinline]] static T* take(copy_room& room, std::size_t n, std::size_t least, arena& scratch) {
-    if (room.capacity - room.used < n) room = {scratch.take_for<T>(n > least ? n : least), n > least ? n : least, 0};
-    T* const copy = room.memory + room.used;
-    room.used += n;
+  [[gnu::noinline]] T* take(std::size_t n, std::size_t least, arena& scratch) {
+    if (capacity - used < n) {
+      capacity = n > least ? n : least;
+      memory = scratch.take_for<T>(capacity);
+      used = 0;
+    }
+    T* const copy = memory + used;
+    used += n;
     return copy;
   }
 };
@@ -198,7 +202,7 @@ class round_sends {
   static std::uintptr_t address(const T* element) { return reinterpret_cast<std::uintptr_t>(element); }
 
   TUTTI_ALWAYS_INLINE static T* take_copy(const Storage& storage, copies& made, std::size_t n, arena& scratch) {
-    return copy_room<T>::take(made.room, n, storage.elements(all_blocks(storage.blocks())), scratch);
+    return made.room.take(n, storage.elements(all_blocks(storage.blocks())), scratch);
   }
 
   [[gnu::noinline]] static const T* gather(Storage& storage, const block_set& set, T* packed) {

@@ -28,8 +28,8 @@ class step_list {
       first_ = entry;
     } else {
       if (size_ >= capacity_) [[unlikely]] {
-        entries_ = larger(entries_, size_, scratch);
         capacity_ = size_ < 16 ? 16 : 2 * size_;
+        entries_ = larger(entries_, size_, capacity_, scratch);
       }
       if (size_ == 1) entries_[0] = first_;
       entries_[size_] = entry;
@@ -38,8 +38,8 @@ class step_list {
   }
 
  private:
-  [[gnu::noinline]] static E* larger(const E* entries, std::size_t size, arena& scratch) {
-    E* const more = scratch.take_for<E>(size < 16 ? 16 : 2 * size);
+  [[gnu::noinline]] static E* larger(const E* entries, std::size_t size, std::size_t capacity, arena& scratch) {
+    E* const more = scratch.take_for<E>(capacity);
     for (std::size_t i = 0; i < size && entries != nullptr; ++i) more[i] = entries[i];
     return more;
   }

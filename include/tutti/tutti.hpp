@@ -8,10 +8,12 @@
 #include <tutti/collective/alltoall.hpp>
 #include <tutti/collective/barrier.hpp>
 #include <tutti/collective/broadcast.hpp>
+#include <tutti/collective/exscan.hpp>
 #include <tutti/collective/gather.hpp>
 #include <tutti/collective/iallreduce.hpp>
 #include <tutti/collective/reduce.hpp>
 #include <tutti/collective/reduce_scatter.hpp>
+#include <tutti/collective/scan.hpp>
 #include <tutti/collective/scatter.hpp>
 #include <tutti/run.hpp>
 #include <tutti/schedule/algorithms.hpp>

@@ -12,6 +12,8 @@ static_assert(tutti::proved_schedule<gather, tutti::binomial, 1, 16>);
 static_assert(tutti::proved_schedule<scatter, tutti::binomial, 1, 16>);
 static_assert(tutti::proved_schedule<allreduce, tutti::binomial, 1, 16>);
 static_assert(tutti::schedule_for<reduce, tutti::binomial>::rank_ordered);
+static_assert(tutti::canonical<tutti::schedule_for<reduce, tutti::binomial>>(13));
+static_assert(tutti::canonical<tutti::schedule_for<allreduce, tutti::binomial>>(13));
 
 TEST_CASE("binomial trees are proved for all sizes and roots") { CHECK(prove<tutti::binomial>() == 5); }
 

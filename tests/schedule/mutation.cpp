@@ -173,7 +173,7 @@ struct mutated {
 template <tutti::collective C, class A>
 int spoil(int size, int root = 0) {
   using S = tutti::schedule_for<C, A>;
-  const S good = tutti::detail::with_root<S>(root);
+  const S good = tutti::detail::make_schedule<S>(root);
   int tried = 0;
   const auto reject = [&](int rank, int k, int n, change how) {
     ++tried;

@@ -52,6 +52,37 @@ bool shares_truthfully(const S& s, int size) {
   return true;
 }
 
+/// Where a schedule says which round of a rank comes next, no round before it has a step.
+template <class S>
+bool skips_truthfully(const S& s, int size) {
+  for (int rank = 0; rank < size; ++rank) {
+    const place at{rank, size};
+    const int rounds = s.rounds(at);
+    const auto empty = [&](int k) {
+      bool none = true;
+      s.round(at, k, [&](auto) { none = false; });
+      return none;
+    };
+    if constexpr (requires { s.next_round(at, 0); }) {
+      for (int k = 0; k < rounds; ++k) {
+        const int next = s.next_round(at, k);
+        if (next < k || next > rounds) return false;
+        for (int i = k; i < next; ++i)
+          if (!empty(i)) return false;
+      }
+    }
+    if constexpr (requires { s.previous_round(at, 0); }) {
+      for (int k = 0; k < rounds; ++k) {
+        const int previous = s.previous_round(at, k);
+        if (previous > k || previous < -1) return false;
+        for (int i = k; i > previous; --i)
+          if (!empty(i)) return false;
+      }
+    }
+  }
+  return true;
+}
+
 /// Runs the symbolic proof of algorithm `A` doing collective `C` for each size up to 64 and each root.
 template <class A, tutti::collective C>
 void prove_one() {
@@ -60,16 +91,22 @@ void prove_one() {
     int cases = 0;
     for (int size = 1; size <= 64; ++size) {
       if (!tutti::supports<A>(size)) continue;
-      const auto prove_root = [&](int root) {
-        const tutti::verdict v = tutti::correct<C, S>(size, root);
+      const auto prove_case = [&](int root, int segments) {
+        const tutti::verdict v = tutti::correct<C, S>(size, root, segments);
         ++cases;
-        const S s = tutti::detail::with_root<S>(root);
-        if (!shares_truthfully(s, size) || !whole_truthfully(s, size)) FAIL_CHECK("a false hint, size " << size);
+        const S s = tutti::detail::make_schedule<S>(root, segments);
+        if (!shares_truthfully(s, size) || !whole_truthfully(s, size) || !skips_truthfully(s, size))
+          FAIL_CHECK("a false hint, size " << size);
         if (!v) {
           FAIL_CHECK(std::string(tutti::name_of<A>())
-                     << " " << std::string(tutti::name_of(C)) << ", size " << size << ", root " << root << ": fault "
-                     << static_cast<int>(v.what) << " at rank " << v.rank);
+                     << " " << std::string(tutti::name_of(C)) << ", size " << size << ", root " << root << ", "
+                     << segments << " segments: fault " << static_cast<int>(v.what) << " at rank " << v.rank);
         }
+      };
+      const auto prove_root = [&](int root) {
+        // More segments where that takes no time.
+        const int most = !tutti::segmented<S> ? 1 : size <= 20 ? 6 : 2;
+        for (int segments = 1; segments <= most; ++segments) prove_case(root, segments);
       };
       if constexpr (tutti::rooted<S>) {
         each_root(size, prove_root);
@@ -94,9 +131,12 @@ int prove() {
   prove_one<A, allreduce>();
   prove_one<A, alltoall>();
   prove_one<A, barrier>();
+  prove_one<A, scan>();
+  prove_one<A, exscan>();
   return tutti::implements<A, broadcast> + tutti::implements<A, scatter> + tutti::implements<A, gather> +
          tutti::implements<A, reduce> + tutti::implements<A, reduce_scatter> + tutti::implements<A, allgather> +
-         tutti::implements<A, allreduce> + tutti::implements<A, alltoall> + tutti::implements<A, barrier>;
+         tutti::implements<A, allreduce> + tutti::implements<A, alltoall> + tutti::implements<A, barrier> + tutti::implements<A, scan> +
+         tutti::implements<A, exscan>;
 }
 
 /// The route and all that is derived from it, in static_assert: the route itself proves what is derived, so rooted
@@ -126,7 +166,7 @@ void check_route(int up_to) {
 
 template <tutti::collective C, class A>
 tutti::schedule_cost cost(int size) {
-  return tutti::count(tutti::detail::with_root<tutti::schedule_for<C, A>>(0), size);
+  return tutti::count(tutti::detail::make_schedule<tutti::schedule_for<C, A>>(0), size);
 }
 
 inline int ceil_log2(int size) {

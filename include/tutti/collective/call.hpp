@@ -96,6 +96,13 @@ constexpr void require_order() {
       "does (naive, flat, recursive_doubling, halving_doubling, single_master), or say tutti::commutative(op)");
 }
 
+template <class S, class Op, class T>
+constexpr void require_uniform() {
+  static_assert(uniform<S> || is_exact_v<Op, T>,
+                "tutti: this algorithm folds in a different order on each rank, so ranks would round differently: choose "
+                "another, or specialise tutti::is_exact if the operation rounds nothing");
+}
+
 // ---- Checks that one rank can make
 // --------------------------------------------------------------------------------------
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse(place at, collective c, const std::string& what) {

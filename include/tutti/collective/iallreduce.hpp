@@ -79,6 +79,7 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
   choose<verb, Algorithm, is_commutative_v<Op, T>>(comm, count * sizeof(T), [&]<class A>() {
     using S = schedule_for<verb, A>;
     require_order<S, Op, T>();
+    require_uniform<S, Op, T>();
     auto& on = comm.next_pending_lane();
     while (on.user != nullptr && !on.user->advance(*on.user)) {
       on.lane.idle();
@@ -86,7 +87,7 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
     }
     using operation = pending_reduction<Comm, S, T, Op>;
     const call c = comm.next_call(pending_signature<A, T, Op>, count, -1, where);
-    started.emplace(new operation(comm, on, c, make_schedule<S>(-1), memory, count, std::move(op), result),
+    started.emplace(new operation(comm, on, c, schedule_of_call<S>(comm, -1, count, count * sizeof(T)), memory, count, std::move(op), result),
                     &operation::destroy);
   });
   return std::move(*started);

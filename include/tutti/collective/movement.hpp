@@ -16,7 +16,7 @@ TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, s
                                          call_site where) {
   choose<C, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() TUTTI_ALWAYS_INLINE {
     using S = schedule_for<C, A>;
-    const S schedule = make_schedule<S>(root);
+    const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(T));
     run_schedule(comm, make_call<C, A, T, no_operation>(comm, count, root, where), schedule,
                  storage_for<T, S>(memory, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
                  no_operation{}, streams<T>(count));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/collective/round_arrivals.hpp>
+#include <tutti/collective/round_locals.hpp>
 #include <tutti/collective/round_sends.hpp>
 #include <tutti/core/inline.hpp>
 
@@ -41,11 +42,15 @@ class open_round {
     done_ = 0;
     sends_.begin(memory_->copies);
     arrivals_.clear();
+    locals_.clear();
   }
-  TUTTI_ALWAYS_INLINE void add(const send& step) { sends_.add(step, memory_->scratch); }
+  TUTTI_ALWAYS_INLINE void add(const send& step) {
+    sends_.add(step.peer, numbered(memory_->storage, step.what, step.vector), memory_->scratch);
+  }
+  void add(const reduce_local& step) { locals_.add(memory_->storage, step, memory_->scratch); }
   template <class Step>
   TUTTI_ALWAYS_INLINE void add(const Step& step) {
-    const block_set& what = step.what;
+    const block_set what = numbered(memory_->storage, step.what, step.vector);
     arrivals_.push_back({{step.peer, what.first, what.stride, what.count}, kind_of(step), nullptr}, memory_->scratch);
   }
 
@@ -57,6 +62,7 @@ class open_round {
       opened_ = true;
     }
     if (!receive(lane, wait)) return false;
+    locals_.apply(memory_->storage, memory_->op);
     if constexpr (sharing_lane<L>) {
       if (shared_) {
         lane.end_shared();
@@ -127,6 +133,7 @@ class open_round {
   bool shared_ = false;  // ranks read where others have published
   bool opened_ = false;  // what is sent is on its way
   step_list<arrival> arrivals_;
+  [[no_unique_address]] round_locals<Storage> locals_;
   std::size_t done_ = 0;  // arrivals that have been taken in
   // How far the next has got.
   int message_ = 0;

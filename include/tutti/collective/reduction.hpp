@@ -52,7 +52,7 @@ struct lowered<T, average> {
   }
 };
 
-/// reduce, reduce_scatter and allreduce. `result` is what the caller gets on this rank, `offset` where it lies in the
+/// reduce, reduce_scatter, allreduce, scan and exscan. `result` is what the caller gets on this rank, `offset` where it lies in the
 /// whole vector.
 template <collective C, class Algorithm, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root, Op op,
@@ -61,9 +61,10 @@ TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, 
   choose<C, Algorithm, is_commutative_v<Op, T>>(comm, count * sizeof(T), [&]<class A>() TUTTI_ALWAYS_INLINE {
     using S = schedule_for<C, A>;
     require_order<S, Op, T>();
+    if constexpr (C == collective::allreduce) require_uniform<S, Op, T>();
     using lower = lowered<T, Op>;
     using W = typename lower::element;
-    const S schedule = make_schedule<S>(root);
+    const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(T));
     const buffers<W> wide = lower::widen(memory, count, comm.scratch());
     run_schedule(comm, make_call<C, A, T, Op>(comm, count, root, where), schedule,
                  storage_for<W, S>(wide, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),

@@ -17,6 +17,16 @@ struct listed_step {
   TUTTI_ALWAYS_INLINE block_set what() const { return {first, stride, count}; }
 };
 
+/// A step's blocks, numbered as they are where a rank works on several vectors: without wrapping around.
+template <class Storage>
+TUTTI_ALWAYS_INLINE inline block_set numbered(const Storage& storage, const block_set& set, int vector) {
+  if constexpr (Storage::vectors > 1) {
+    return {set.first + vector * storage.parts(), set.stride, set.count};
+  } else {
+    return set;
+  }
+}
+
 /// The only step of a list.
 template <class List>
 TUTTI_ALWAYS_INLINE inline listed_step only_step(const List& list) {

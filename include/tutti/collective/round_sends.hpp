@@ -61,8 +61,8 @@ class round_sends {
     made.room.used = 0;
   }
 
-  TUTTI_ALWAYS_INLINE void add(const send& step, arena& scratch) {
-    steps_.push_back({step.peer, step.what.first, step.what.stride, step.what.count}, scratch);
+  TUTTI_ALWAYS_INLINE void add(int peer, const block_set& what, arena& scratch) {
+    steps_.push_back({peer, what.first, what.stride, what.count}, scratch);
   }
 
   template <class L>

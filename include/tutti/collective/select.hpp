@@ -12,8 +12,10 @@
 #include <tutti/schedule/dissemination.hpp>
 #include <tutti/schedule/flat.hpp>
 #include <tutti/schedule/naive.hpp>
+#include <tutti/schedule/recursive_doubling.hpp>
 #include <tutti/schedule/recursive_multiplying.hpp>
 #include <tutti/schedule/reduce_scatter_gather.hpp>
+#include <tutti/schedule/segments.hpp>
 
 #include <cstddef>
 #include <string_view>
@@ -54,6 +56,10 @@ template <>
 struct candidates<collective::alltoall> : algorithm_list<flat, bruck> {};
 template <>
 struct candidates<collective::barrier> : algorithm_list<flat, dissemination> {};
+template <>
+struct candidates<collective::scan> : algorithm_list<recursive_doubling> {};
+template <>
+struct candidates<collective::exscan> : algorithm_list<recursive_doubling> {};
 
 struct scratch_scope {
   arena& scratch;
@@ -146,12 +152,19 @@ TUTTI_ALWAYS_INLINE inline void choose(Comm& comm, std::size_t bytes, F&& f) {
   }
 }
 
-template <class S>
-constexpr S make_schedule(int root) {
-  if constexpr (requires { S{root}; }) {
-    return S{root};
+/// The schedule of a call: with its root, and as many segments as its bytes are moved soonest in, the same on every
+/// rank.
+template <class S, class Comm>
+TUTTI_ALWAYS_INLINE inline S schedule_of_call(Comm& comm, int root, std::size_t count, std::size_t bytes) {
+  if constexpr (segmented<S>) {
+    constexpr std::size_t most = 1 << 20;
+    const cost_parameters costs = comm.transport().costs();
+    const int segments =
+        best_segments<S>(comm.size(), static_cast<double>(bytes), costs.round + costs.message, costs.byte + costs.fold,
+                         static_cast<int>(count < 1 ? 1 : count < most ? count : most));
+    return make_schedule<S>(root, segments);
   } else {
-    return S{};
+    return make_schedule<S>(root);
   }
 }
 

@@ -65,6 +65,7 @@ class vector_storage {
  public:
   using value_type = T;
   static constexpr bool whole = false;
+  static constexpr int vectors = 1;
 
   TUTTI_ALWAYS_INLINE vector_storage(const buffers<T>& memory, std::size_t count, int blocks, int own, arena& scratch)
       : memory_(memory),
@@ -137,6 +138,7 @@ class whole_storage {
  public:
   using value_type = T;
   static constexpr bool whole = true;
+  static constexpr int vectors = 1;
 
   TUTTI_ALWAYS_INLINE whole_storage(const buffers<T>& memory, std::size_t count, int, int, arena& scratch)
       : memory_(memory), count_(count), scratch_(&scratch), written_(memory.in == memory.out) {}
@@ -173,6 +175,7 @@ class slot_storage {
  public:
   using value_type = T;
   static constexpr bool whole = false;
+  static constexpr int vectors = 1;
 
   TUTTI_ALWAYS_INLINE slot_storage(const T* in, T* out, std::size_t each, S schedule, place at, arena& scratch)
       : in_(in),
@@ -215,8 +218,81 @@ class slot_storage {
   block_marks marks_;
 };
 
+/// Several vectors of the same length, divided alike. Block b of vector v is number `v * parts + b` here. Vector 0 is
+/// read from the caller's input until it is first written, the others begin with nothing; one of them is the result.
+template <class T, int Vectors, int Result>
+class vectors_storage {
+ public:
+  using value_type = T;
+  static constexpr bool whole = false;
+  static constexpr int vectors = Vectors;
+
+  vectors_storage(const buffers<T>& memory, std::size_t count, int parts, int, arena& scratch)
+      : in_(memory.in),
+        result_(memory.result),
+        layout_(count, parts),
+        marks_(Vectors * parts, scratch),
+        in_place_(Result == 0 && memory.in == memory.out) {
+    for (int v = 0; v < Vectors; ++v) {
+      vectors_[v] = v == Result && memory.out != nullptr ? memory.out : scratch_for<T>(scratch, count);
+    }
+    if (Result != 0 && memory.in == memory.out && count != 0) {
+      // The result is written while the input is still read.
+      copy_elements(vectors_[0], in_, count, false);
+      in_ = vectors_[0];
+    }
+  }
+
+  int parts() const { return layout_.blocks(); }
+  int blocks() const { return Vectors * parts(); }
+  std::size_t size(int block) const { return layout_.size(block % parts()); }
+  std::size_t elements(const block_set& set) const {
+    if (set.count == blocks()) return layout_.count();  // asked for the room that copies may take
+    std::size_t sum = 0;
+    for (int i = 0; i < set.count; ++i) sum += size(set.first + i * set.stride);
+    return sum;
+  }
+  std::size_t offset(int block) const { return layout_.offset(block % parts()); }
+  std::size_t remote_offset(int, int block) const { return offset(block); }
+  std::size_t count() const { return layout_.count(); }
+
+  bool writable(int block) const { return block >= parts() || in_place_ || marks_[block]; }
+  const T* source(int block) {
+    if (writable(block)) return target(block);
+    return in_ + layout_.offset(block);
+  }
+  T* target(int block) {
+    const int v = block / parts();
+    return vectors_[v] + layout_.offset(block - v * parts());
+  }
+  void mark(int block) { marks_.set(block); }
+
+  /// Gives the caller what no step has written: a result that is nothing stays as it is.
+  void finish(bool streaming) {
+    if (result_ == wanted::none || Result != 0 || in_place_) return;
+    for (int block = 0; block < parts(); ++block)
+      if (!marks_[block] && size(block) != 0) copy_elements(target(block), source(block), size(block), streaming);
+  }
+
+ private:
+  const T* in_;
+  wanted result_;
+  layout layout_;
+  block_marks marks_;
+  bool in_place_;
+  T* vectors_[Vectors] = {};
+};
+
+template <class T, class S>
+struct storage_of {
+  using type = std::conditional_t<whole_vector<S>, whole_storage<T>, vector_storage<T>>;
+};
+template <class T, class S>
+requires(vectors<S> > 1) struct storage_of<T, S> {
+  using type = vectors_storage<T, vectors<S>, result_vector<S>>;
+};
 /// What a schedule's blocks are stored in.
 template <class T, class S>
-using storage_for = std::conditional_t<whole_vector<S>, whole_storage<T>, vector_storage<T>>;
+using storage_for = typename storage_of<T, S>::type;
 
 }  // namespace tutti::detail

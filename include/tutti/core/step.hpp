@@ -11,15 +11,20 @@ namespace tutti {
 enum class side : unsigned char { left, right };
 
 /// Send the blocks, with the values they had when the round began.
+///
+/// Here and below, `vector` tells which of a rank's vectors the blocks belong to, for schedules that work on several:
+/// 0 is the one that begins as the caller's input.
 struct send {
   int peer;
   block_set what;
+  int vector = 0;
 };
 
 /// Receive the blocks, overwriting what is there.
 struct recv {
   int peer;
   block_set what;
+  int vector = 0;
 };
 
 /// Receive the blocks and fold them into what is there, as left or right operand.
@@ -31,6 +36,16 @@ struct combine {
   int peer;
   block_set what;
   side operand;
+  int vector = 0;
+};
+
+/// Fold the blocks of this rank's vector `from` into those of its vector `into`, as left or right operand. Such steps
+/// are done in listed order when all that the round receives has arrived.
+struct reduce_local {
+  block_set what;
+  side operand;
+  int from;
+  int into;
 };
 
 template <class Step>
@@ -39,5 +54,7 @@ template <class Step>
 inline constexpr bool is_recv = std::is_same_v<Step, recv>;
 template <class Step>
 inline constexpr bool is_combine = std::is_same_v<Step, combine>;
+template <class Step>
+inline constexpr bool is_local = std::is_same_v<Step, reduce_local>;
 
 }  // namespace tutti

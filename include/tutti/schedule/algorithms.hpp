@@ -6,6 +6,7 @@
 #include <tutti/schedule/algorithm.hpp>
 #include <tutti/schedule/binomial.hpp>
 #include <tutti/schedule/bruck.hpp>
+#include <tutti/schedule/census.hpp>
 #include <tutti/schedule/circulant.hpp>
 #include <tutti/schedule/dissemination.hpp>
 #include <tutti/schedule/flat.hpp>

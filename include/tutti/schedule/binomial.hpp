@@ -43,6 +43,7 @@ struct binomial {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = false;
     static constexpr bool whole_vector = true;
+    static constexpr bool canonical(int) { return true; }
 
     int root;
 

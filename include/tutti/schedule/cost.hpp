@@ -37,6 +37,8 @@ constexpr schedule_cost count(const S& s, int size) {
         if constexpr (is_send<decltype(step)>) {
           ++total.messages;
           sent += step.what.count;
+        } else if constexpr (is_local<decltype(step)>) {
+          folds += step.what.count;
         } else {
           ++arrivals;
           received += step.what.count;

@@ -43,6 +43,7 @@ struct remaining_way {
 template <route R>
 struct reduce_scatter_of {
   static constexpr bool rank_ordered = detail::route_view<R>::rank_ordered;
+  static constexpr bool canonical(int size) { return detail::route_view<R>::canonical(size); }
   static constexpr bool overlapping = false;
 
   constexpr int rounds(place at) const { return R::rounds(at.size); }
@@ -80,6 +81,7 @@ using allreduce_of = then<reduce_scatter_of<R>, allgather_of<R>>;
 template <route R>
 struct reduce_of {
   static constexpr bool rank_ordered = detail::route_view<R>::rank_ordered;
+  static constexpr bool canonical(int size) { return detail::route_view<R>::canonical(size); }
   static constexpr bool overlapping = false;
   static constexpr bool whole_vector = true;
 

@@ -45,8 +45,16 @@ class expressions {
     return fresh;
   }
 
-  /// Every rank contributed.
-  constexpr bool complete(int a) const { return nodes_[a].count == size_; }
+  /// The ranks from 0 to `last`, and no others, contributed.
+  constexpr bool covers(int a, int last) const {
+    if (nodes_[a].count != last + 1) return false;
+    for (int w = 0; w < words_; ++w) {
+      const int here = last + 1 - 64 * w;  // ranks of this word and the following ones that belong
+      const std::uint64_t all = here >= 64 ? ~std::uint64_t{0} : here > 0 ? (std::uint64_t{1} << here) - 1 : 0;
+      if (members_[a * words_ + w] != all) return false;
+    }
+    return true;
+  }
 
   /// The contributions stand in rank order.
   constexpr bool ascending(int a) const { return nodes_[a].ascending; }

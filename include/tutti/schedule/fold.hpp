@@ -16,6 +16,8 @@ struct folded {
   static constexpr bool overlapping = S::overlapping;
   static constexpr bool whole_vector = tutti::whole_vector<S>;
 
+  static constexpr bool canonical(int size) { return detail::is_power_of_two(size) && tutti::canonical<S>(size); }
+
   constexpr int rounds(place at) const {
     const int power = survivors(at.size);
     return S{}.rounds({0, power}) + (power == at.size ? 0 : 2);

@@ -20,11 +20,12 @@ struct hypercube_halving {
 };
 
 /// Hypercube, nearest partners first. p a power of two: log2 p rounds, n(p-1)/p bytes per rank, strided blocks.
-/// Neighbouring groups of ranks meet, so rank order is kept.
+/// Neighbouring groups of ranks meet, so rank order is kept, along the canonical tree.
 struct hypercube_doubling {
   static constexpr std::string_view name = "hypercube_doubling";
   using group_type = exclusive_or;
   static constexpr bool rank_ordered = true;
+  static constexpr bool canonical(int) { return true; }
   static constexpr bool supports(int size) { return detail::is_power_of_two(size); }
   static constexpr int rounds(int size) { return detail::floor_log2(size); }
   static constexpr hop entry(int size, int k) {

@@ -3,6 +3,7 @@
 
 #include <tutti/schedule/algorithm.hpp>
 #include <tutti/schedule/expression.hpp>
+#include <tutti/schedule/logarithm.hpp>
 #include <tutti/schedule/proof_buffer.hpp>
 
 #include <utility>
@@ -25,7 +26,8 @@ enum class fault : unsigned char {
   deadlock,            ///< ranks wait for each other in a circle
   wrong_result,        ///< something is missing from, or does not belong in, a result
   out_of_order,        ///< `rank_ordered` is claimed but a result is not folded in rank order
-  ranks_differ         ///< allreduce: ranks fold in different ways, so rounding differs
+  ranks_differ,        ///< allreduce: ranks fold in different ways, so rounding differs
+  not_canonical        ///< `canonical` is claimed but a result is not folded along the canonical tree
 };
 
 /// The outcome of a proof: no fault, or the first one found and the rank where it showed.
@@ -53,9 +55,11 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
 
  private:
   static constexpr int absent = -1;
+  static constexpr bool prefixes = C == collective::scan || C == collective::exscan;
   static constexpr bool folds =
-      C == collective::reduce || C == collective::reduce_scatter || C == collective::allreduce;
-  enum class kind : unsigned char { send, recv, combine };
+      C == collective::reduce || C == collective::reduce_scatter || C == collective::allreduce || prefixes;
+  static constexpr int vectors = tutti::vectors<S>;
+  enum class kind : unsigned char { send, recv, combine, local };
   struct posted {
     kind what = kind::send;
     side operand = side::right;
@@ -63,7 +67,7 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     int peer = 0;
     int count = 0;
     int named = 0;   // where its block numbers begin in `arena_`
-    int values = 0;  // where the values sent, or arrived, begin in `arena_`
+    int values = 0;  // where the values sent, or arrived, begin in `arena_`; of a local step, its source's block numbers
   };
   struct rank_state {
     int round = 0;
@@ -78,23 +82,25 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     int writer = absent;
     int left = absent;
     bool sent = false;
+    bool local = false;  // written by a local step
   };
 
   constexpr bool fail(fault what, int rank) {
     if (verdict_) verdict_ = {what, rank};
     return false;
   }
-  constexpr int& value(int rank, int block) { return values_[rank * blocks_ + block]; }
+  // Block b of vector v has the number v * blocks_ + b.
+  constexpr int& value(int rank, int block) { return values_[rank * (vectors * blocks_) + block]; }
   constexpr bool in_range(int rank) const { return rank >= 0 && rank < size_; }
   constexpr block_use& use_of(int block) {
     block_use& use = uses_[block];
-    if (use.round != round_number_) use = {round_number_, absent, absent, absent, false};
+    if (use.round != round_number_) use = {round_number_, absent, absent, absent, false, false};
     return use;
   }
 
   constexpr bool begin() {
-    constexpr bool any_number =
-        C == collective::broadcast || C == collective::reduce || C == collective::allreduce || C == collective::barrier;
+    constexpr bool any_number = C == collective::broadcast || C == collective::reduce || C == collective::allreduce ||
+                                C == collective::barrier || prefixes;
     if (blocks_ < 1 || (!any_number && blocks_ != size_)) return fail(fault::wrong_blocks, absent);
     for (int x = 0; x < size_; ++x) {
       ranks_[x].rounds = s_.rounds({x, size_});
@@ -102,8 +108,9 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
         if (!slots_are_bijections(x)) return fail(fault::wrong_slots, x);
       }
       for (int b = 0; b < blocks_; ++b) values_.push(initial(x, b));
+      for (int b = blocks_; b < vectors * blocks_; ++b) values_.push(absent);
     }
-    for (int b = 0; b < blocks_; ++b) uses_.push({});
+    for (int b = 0; b < vectors * blocks_; ++b) uses_.push({});
     return true;
   }
 
@@ -153,23 +160,39 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     rank_state& me = ranks_[x];
     me.steps.clear();
     if (me.round >= me.rounds) return true;
+    me.unmatched = 0;
     s_.round({x, size_}, me.round, [&](auto step) {
-      posted p{kind::recv, side::right, false, step.peer, step.what.count, arena_.size(), absent};
-      if constexpr (is_send<decltype(step)>) p.what = kind::send;
-      if constexpr (is_combine<decltype(step)>) p.what = kind::combine, p.operand = step.operand;
+      posted p{kind::recv, side::right, false, absent, step.what.count, arena_.size(), absent};
       if (p.count > blocks_) p.count = 0;  // names a block twice: as bad as an empty set
-      for (int i = 0; i < p.count; ++i) arena_.push(step.what.at(i, blocks_));
+      int vector = 0;
+      if constexpr (is_local<decltype(step)>) {
+        p.what = kind::local, p.operand = step.operand, p.matched = true;
+        vector = step.into;
+      } else {
+        if constexpr (is_send<decltype(step)>) p.what = kind::send;
+        if constexpr (is_combine<decltype(step)>) p.what = kind::combine, p.operand = step.operand;
+        p.peer = step.peer;
+        vector = step.vector;
+        ++me.unmatched;
+      }
+      if (vector < 0 || vector >= vectors) p.count = 0;
+      for (int i = 0; i < p.count; ++i) arena_.push(step.what.at(i, blocks_) + vector * blocks_);
+      if constexpr (is_local<decltype(step)>) {
+        if (step.from < 0 || step.from >= vectors || step.from == step.into) p.count = 0;
+        p.values = arena_.size();
+        for (int i = 0; i < p.count; ++i) arena_.push(step.what.at(i, blocks_) + step.from * blocks_);
+      }
       me.steps.push(p);
     });
-    me.unmatched = me.steps.size();
     ++round_number_;
     for (int n = 0; n < me.steps.size(); ++n) {
       if (!check_step(x, n)) return false;
     }
     for (posted& mine : me.steps) {
+      if (mine.what == kind::local) continue;
       for (posted& theirs : ranks_[mine.peer].steps) {
         const bool opposite = (mine.what == kind::send) != (theirs.what == kind::send);
-        if (theirs.matched || theirs.peer != x || !opposite) continue;
+        if (theirs.what == kind::local || theirs.matched || theirs.peer != x || !opposite) continue;
         if (!match(mine, theirs, x)) return false;
         break;
       }
@@ -179,7 +202,8 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
 
   constexpr bool check_step(int x, int n) {
     posted& step = ranks_[x].steps[n];
-    if (!in_range(step.peer) || step.peer == x) return fail(fault::bad_peer, x);
+    const bool local = step.what == kind::local;
+    if (!local && (!in_range(step.peer) || step.peer == x)) return fail(fault::bad_peer, x);
     if (step.count < 1) return fail(fault::bad_set, x);
     if (step.what == kind::send) step.values = arena_.size();
     for (int i = 0; i < step.count; ++i) {
@@ -193,13 +217,17 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
         if (C == collective::alltoall && v % size_ == x) return fail(fault::wrong_slots, x);
         arena_.push(v);
         use.sent = true;
+      } else if (local) {
+        use.local = true;
       } else if (const int before = std::exchange(use.writer, n); before != absent) {
         const posted& other = ranks_[x].steps[before];
         if (step.what != kind::combine || other.what != kind::combine || !same_set(step, other)) {
           return fail(fault::conflicting_writes, x);
         }
       }
-      if (!S::overlapping && use.sent && use.writer != absent) return fail(fault::undeclared_overlap, x);
+      if (!S::overlapping && use.sent && (use.local || use.writer != absent)) {
+        return fail(fault::undeclared_overlap, x);
+      }
     }
     return true;
   }
@@ -212,8 +240,18 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     return true;
   }
 
+  /// The same blocks, of whichever vectors.
+  constexpr bool same_blocks(const posted& a, const posted& b) const {
+    if (vectors == 1) return same_set(a, b);
+    if (a.count != b.count) return false;
+    for (int i = 0; i < a.count; ++i) {
+      if (arena_[a.named + i] % blocks_ != arena_[b.named + i] % blocks_) return false;
+    }
+    return true;
+  }
+
   constexpr bool match(posted& mine, posted& theirs, int x) {
-    if (!same_set(mine, theirs)) return fail(fault::unequal_sets, x);
+    if (!same_blocks(mine, theirs)) return fail(fault::unequal_sets, x);
     if (mine.what == kind::send) {
       theirs.values = mine.values;
     } else {
@@ -238,7 +276,8 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
       for (int b = 0; b < blocks_; ++b) value(x, b) = known;
     } else {
       for (const posted& step : me.steps) {
-        if (step.what == kind::send || (step.what == kind::combine && step.operand == side::right)) continue;
+        if (step.what == kind::send || step.what == kind::local) continue;
+        if (step.what == kind::combine && step.operand == side::right) continue;
         for (int i = 0; i < step.count; ++i) {
           const int block = arena_[step.named + i];
           const int arrived = arena_[step.values + i];
@@ -257,6 +296,14 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
           if (own == absent) return fail(fault::absent_value, x);
           if (int& left = use_of(block).left; left != absent) own = fold(std::exchange(left, absent), own, x);
           if (step.operand == side::right) own = fold(own, arena_[step.values + i], x);
+        }
+      }
+      for (const posted& step : me.steps) {
+        for (int i = 0; i < step.count && step.what == kind::local; ++i) {
+          const int from = value(x, arena_[step.values + i]);
+          int& own = value(x, arena_[step.named + i]);
+          if (own == absent || from == absent) return fail(fault::absent_value, x);
+          own = step.operand == side::left ? fold(from, own, x) : fold(own, from, x);
         }
       }
     }
@@ -288,7 +335,8 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     for (int x = 0; x < size_; ++x) {
       if ((C == collective::reduce || C == collective::gather) && x != root_) continue;
       constexpr bool own_block_only = C == collective::reduce_scatter || C == collective::scatter;
-      for (int b = own_block_only ? x : 0; b < (own_block_only ? x + 1 : blocks_); ++b) check_result(x, b);
+      const int first = own_block_only ? x : result_vector<S> * blocks_;
+      for (int b = first; b < (own_block_only ? x + 1 : first + blocks_); ++b) check_result(x, b);
     }
   }
 
@@ -296,17 +344,35 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     const int v = value(x, b);
     if constexpr (C == collective::alltoall) {
       if (v != s_.source({x, size_}, b) * size_ + x) fail(fault::wrong_result, x);
+    } else if constexpr (prefixes) {
+      // The exclusive prefix of rank 0 is nothing, and nothing may have been written there.
+      const int last = C == collective::scan ? x : x - 1;
+      if (last < 0 ? v != absent : v == absent || !expressions_.covers(v, last)) {
+        fail(fault::wrong_result, x);
+      } else if (last >= 0 && S::rank_ordered && !expressions_.ascending(v)) {
+        fail(fault::out_of_order, x);
+      }
     } else if constexpr (folds || C == collective::barrier) {
-      if (!expressions_.complete(v)) {
+      if (v == absent || !expressions_.covers(v, size_ - 1)) {
         fail(fault::wrong_result, x);
       } else if (folds && S::rank_ordered && !expressions_.ascending(v)) {
         fail(fault::out_of_order, x);
-      } else if (C == collective::allreduce && v != value(0, b)) {
+      } else if (C == collective::allreduce && uniform<S> && v != value(0, b)) {
         fail(fault::ranks_differ, x);
+      } else if (folds && canonical<S>(size_) && v != canonical_tree(0, detail::ceil_log2(size_))) {
+        fail(fault::not_canonical, x);
       }
     } else {
       if (v != b) fail(fault::wrong_result, x);
     }
+  }
+
+  /// The value of the ranks `[first, first + 2^level)`, as far as they exist, folded along the canonical tree.
+  constexpr int canonical_tree(int first, int level) {
+    if (level == 0) return first;
+    const int middle = first + (1 << (level - 1));
+    const int lower = canonical_tree(first, level - 1);
+    return middle >= size_ ? lower : expressions_.fold(lower, canonical_tree(middle, level - 1));
   }
 
   const S& s_;
@@ -323,17 +389,17 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
   proof_buffer<int> ready_;
 };
 
+/// The numbers of segments that `proved_schedule` tries: with one, with fewer and with more than there are trees.
 template <class S>
-constexpr S with_root(int root) {
-  if constexpr (rooted<S>) {
-    return S{root};
-  } else {
-    return S{};
-  }
-}
+inline constexpr int most_proved_segments = segmented<S> ? 3 : 1;
 
 template <collective C, class S, int Size, int Root>
-inline constexpr bool proved_for_root = bool{symbolic_run<C, S>(with_root<S>(Root), Size, Root)()};
+inline constexpr bool proved_for_root = [] {
+  for (int segments = 1; segments <= most_proved_segments<S>; ++segments) {
+    if (!symbolic_run<C, S>(make_schedule<S>(Root, segments), Size, Root)()) return false;
+  }
+  return true;
+}();
 
 template <collective C, class S, int Size, int... Root>
 constexpr bool proved_for_roots(std::integer_sequence<int, Root...>) {
@@ -356,21 +422,22 @@ constexpr bool proved_for_sizes(std::integer_sequence<int, I...>) {
 }  // namespace detail
 
 /// Executes `s` symbolically as collective `C` on all of `size` ranks: every contribution exactly once, every send
-/// meets a receive of the same blocks, no deadlock, hazards declared, rank order where claimed, one expression on all
-/// ranks of an allreduce. Schedules without a root ignore `root`. Cost: about the number of blocks sent, times size
+/// meets a receive of the same blocks, no deadlock, hazards declared, rank order and canonical tree where claimed, one
+/// expression on all ranks of an allreduce unless that is denied. Schedules without a root ignore `root`. Cost: about the number of blocks sent, times size
 /// / 64.
 template <collective C, schedule S>
 constexpr verdict verify(const S& s, int size, int root = 0) {
   return detail::symbolic_run<C, S>(s, size, root)();
 }
 
-/// `verify` for the schedule `S`, made with `root` if it has one.
+/// `verify` for the schedule `S`, made with `root` if it has one, and with `segments` if it has any.
 template <collective C, schedule S>
-constexpr verdict correct(int size, int root = 0) {
-  return verify<C>(detail::with_root<S>(root), size, root);
+constexpr verdict correct(int size, int root = 0, int segments = 1) {
+  return verify<C>(detail::make_schedule<S>(root, segments), size, root);
 }
 
-/// Algorithm `A` does collective `C` correctly for each size in `[First, Last]` that it supports and every root.
+/// Algorithm `A` does collective `C` correctly for each size in `[First, Last]` that it supports and every root, in
+/// one, two and three segments if it has any.
 template <collective C, class A, int First, int Last>
 requires implements<A, C>
 inline constexpr bool proved_schedule =

@@ -16,6 +16,7 @@ struct recursive_doubling {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = true;
     static constexpr bool whole_vector = true;
+    static constexpr bool canonical(int size) { return detail::is_power_of_two(size); }
 
     constexpr int rounds(place at) const { return detail::floor_log2(at.size); }
     constexpr int blocks(int) const { return 1; }
@@ -27,6 +28,54 @@ struct recursive_doubling {
     }
   };
   using allreduce = folded<exchange>;
+
+  /// Every rank adds what the rank 2^k below has summed so far. q = ceil(log2 p) rounds of n bytes, any p. Source:
+  /// Hillis, Steele 1986.
+  struct scan {
+    static constexpr bool rank_ordered = true;
+    static constexpr bool overlapping = true;
+    static constexpr bool whole_vector = true;
+
+    constexpr int rounds(place at) const { return detail::ceil_log2(at.size); }
+    constexpr int blocks(int) const { return 1; }
+    template <class Emit>
+    constexpr void round(place at, int k, Emit&& emit) const {
+      const int distance = 1 << k;
+      if (at.rank + distance < at.size) emit(send{at.rank + distance, one_block(0)});
+      if (at.rank >= distance) emit(combine{at.rank - distance, one_block(0), side::left});
+    }
+  };
+
+  /// Partners exchange the sums of their groups; what comes from below is added to the sum of the ranks below too. q
+  /// rounds of n bytes, any p, 3n of memory.
+  struct exscan {
+    static constexpr bool rank_ordered = true;
+    static constexpr bool overlapping = true;
+    static constexpr int group = 0;
+    static constexpr int below = 1;
+    static constexpr int arriving = 2;
+    static constexpr int vectors = 3;
+    static constexpr int result = below;
+
+    constexpr int rounds(place at) const { return detail::ceil_log2(at.size); }
+    constexpr int blocks(int) const { return 1; }
+    template <class Emit>
+    constexpr void round(place at, int k, Emit&& emit) const {
+      const int partner = at.rank ^ (1 << k);
+      if (partner >= at.size) return;
+      emit(send{partner, one_block(0), group});
+      if (partner > at.rank) {
+        emit(combine{partner, one_block(0), side::right, group});
+      } else if (const bool first = at.rank % (1 << k) == 0; first) {
+        emit(recv{partner, one_block(0), below});
+        emit(reduce_local{one_block(0), side::left, below, group});
+      } else {
+        emit(recv{partner, one_block(0), arriving});
+        emit(reduce_local{one_block(0), side::left, arriving, group});
+        emit(reduce_local{one_block(0), side::left, arriving, below});
+      }
+    }
+  };
 };
 
 }  // namespace tutti

@@ -21,13 +21,18 @@ enum class collective : unsigned char {
   allgather,
   allreduce,
   alltoall,
-  barrier
+  barrier,
+  scan,
+  exscan
 };
+
+/// How many collectives there are.
+inline constexpr int collective_count = static_cast<int>(collective::exscan) + 1;
 
 /// The collective's name as users write it.
 constexpr std::string_view name_of(collective which) {
-  constexpr std::string_view names[] = {"broadcast", "scatter",   "gather",   "reduce", "reduce_scatter",
-                                        "allgather", "allreduce", "alltoall", "barrier"};
+  constexpr std::string_view names[] = {"broadcast", "scatter",  "gather",  "reduce", "reduce_scatter", "allgather",
+                                        "allreduce", "alltoall", "barrier", "scan",   "exscan"};
   return names[static_cast<unsigned char>(which)];
 }
 
@@ -36,6 +41,7 @@ struct step_archetype {
   constexpr void operator()(send) const {}
   constexpr void operator()(recv) const {}
   constexpr void operator()(combine) const {}
+  constexpr void operator()(reduce_local) const {}
 };
 }  // namespace detail
 
@@ -45,13 +51,26 @@ struct step_archetype {
 ///
 /// - `s.rounds(at)`: number of rounds at that place; places may differ, messages between two ranks match in FIFO order.
 /// - `s.blocks(size)`: number of blocks that a vector is divided into among `size` ranks.
-/// - `s.round(at, k, emit)`: calls `emit(send|recv|combine)` for each step of round k, `0 <= k < rounds(at)`; the same
-///   steps in the same order every time it is asked. No step names its own rank as peer; no set is empty.
+/// - `s.round(at, k, emit)`: calls `emit(send|recv|combine|reduce_local)` for each step of round k,
+///   `0 <= k < rounds(at)`; the same steps in the same order every time it is asked. No step names its own rank as
+///   peer; no set is empty.
 /// - optional, `s.shared(at, k)`: in round k every message is one block, or a run of blocks in order, of its sender's
 ///   vector as it is when the round begins, so that ranks may read it there; the same for all ranks, which have equally
 ///   many rounds. It changes nothing but speed.
+/// - optional, `s.next_round(at, k)`: the first round from k on, or `rounds(at)`, in which that place has a step, and
+///   `s.previous_round(at, k)`: the last one up to k, or -1: for those who follow a million ranks through rounds in
+///   which few of them have anything to do.
+/// - optional, a member `int segments`: the schedule pipelines its vector in so many blocks, chosen when it is made, and
+///   its number of rounds grows by the same for each; all ranks have equally many rounds.
+/// - optional, `S::vectors`: a rank works on so many vectors, all divided into the same blocks; number 0 begins as the
+///   caller's input, the others begin with nothing. Then no set of blocks wraps around. `S::result` is the number of
+///   the vector that ends as the result, 0 unless it is given.
 /// - optional, `S::whole_vector`: true if `blocks(size)` is 1 for every size, which saves all arithmetic with blocks.
 /// - `S::rank_ordered`: every result is the fold of the contributions in rank order, for any associative operation.
+/// - optional, `S::uniform`: false if ranks of an allreduce fold in different ways, so that only an operation that
+///   rounds nothing gives the same on all of them; true unless it is given.
+/// - optional, `S::canonical(size)`: whether results are folded along the canonical tree: the one whose leaves are the
+///   ranks, in which neighbouring aligned groups of 2^k ranks meet in one fold, cut off at `size`.
 /// - `S::overlapping`: some round writes a block that the same round sends, so sends need a copy.
 template <class S>
 concept schedule = std::copyable<S> && requires(const S& s, place at, int k, detail::step_archetype emit) {
@@ -71,6 +90,82 @@ inline constexpr bool whole_vector = [] {
     return false;
   }
 }();
+
+/// How many vectors a rank works on, and which of them is the result.
+template <schedule S>
+inline constexpr int vectors = [] {
+  if constexpr (requires { S::vectors; }) {
+    return static_cast<int>(S::vectors);
+  } else {
+    return 1;
+  }
+}();
+template <schedule S>
+inline constexpr int result_vector = [] {
+  if constexpr (requires { S::result; }) {
+    return static_cast<int>(S::result);
+  } else {
+    return 0;
+  }
+}();
+
+/// Whether all ranks of an allreduce fold in the same way, so that they get the same bits.
+template <schedule S>
+inline constexpr bool uniform = [] {
+  if constexpr (requires { S::uniform; }) {
+    return static_cast<bool>(S::uniform);
+  } else {
+    return true;
+  }
+}();
+
+/// Whether the schedule folds along the canonical tree among `size` ranks.
+template <schedule S>
+constexpr bool canonical(int size) {
+  if constexpr (requires { S::canonical(size); }) {
+    return S::canonical(size);
+  } else {
+    return false;
+  }
+}
+
+/// A schedule that pipelines its vector in segments, made by `S{segments}` or `S{root, segments}`.
+template <class S>
+concept segmented = schedule<S> && requires(const S& s) {
+  { s.segments } -> std::convertible_to<int>;
+};
+
+/// A schedule that has a root: an aggregate of it, made by `S{root}` or `S{root, segments}`.
+template <class S>
+concept rooted = requires(const S& s) {
+  { s.root } -> std::convertible_to<int>;
+};
+
+namespace detail {
+/// The schedule `S`, made with the root if it has one and the number of segments if it has that.
+template <schedule S>
+constexpr S make_schedule(int root, int segments = 1) {
+  if constexpr (rooted<S> && segmented<S>) {
+    return S{root, segments};
+  } else if constexpr (rooted<S>) {
+    return S{root};
+  } else if constexpr (segmented<S>) {
+    return S{segments};
+  } else {
+    return S{};
+  }
+}
+}  // namespace detail
+
+/// The first round from k on in which that place may have a step, or `rounds(at)`.
+template <schedule S>
+constexpr int next_round(const S& s, place at, int k) {
+  if constexpr (requires { s.next_round(at, k); }) {
+    return s.next_round(at, k);
+  } else {
+    return k;
+  }
+}
 
 /// Whether ranks may read round k's messages from where their senders have them.
 template <schedule S>

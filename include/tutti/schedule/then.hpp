@@ -7,55 +7,76 @@
 
 namespace tutti {
 
-/// A schedule that has a root: an aggregate of it, made by `S{root}`.
-template <class S>
-concept rooted = requires(const S& s) {
-  { s.root } -> std::convertible_to<int>;
-};
-
 namespace detail {
 
-template <class S, class Composed>
-constexpr S part_of(const Composed& composed) {
-  if constexpr (rooted<S>) {
-    return S{composed.root};
-  } else {
-    return S{};
-  }
-}
-
-template <bool Rooted>
-struct root_member {};
+/// What a schedule is made with.
+template <bool Rooted, bool Segmented>
+struct parameters {};
 template <>
-struct root_member<true> {
+struct parameters<true, false> {
   int root;
 };
+template <>
+struct parameters<false, true> {
+  int segments;
+};
+template <>
+struct parameters<true, true> {
+  int root;
+  int segments;
+};
+
+/// The part `S` of a schedule composed of several, made with the same root and segments.
+template <class S, class Composed>
+constexpr S part_of(const Composed& composed) {
+  int root = 0;
+  int segments = 1;
+  if constexpr (rooted<S>) root = composed.root;
+  if constexpr (segmented<S>) segments = composed.segments;
+  return make_schedule<S>(root, segments);
+}
 
 }  // namespace detail
 
 /// The schedule `S` with the root given in its type.
-template <rooted S, int Root>
-struct rooted_at {
+template <schedule S, int Root>
+requires rooted<S>
+struct rooted_at : detail::parameters<false, segmented<S>> {
   static constexpr bool rank_ordered = S::rank_ordered;
   static constexpr bool overlapping = S::overlapping;
   static constexpr bool whole_vector = tutti::whole_vector<S>;
 
-  constexpr int rounds(place at) const { return S{Root}.rounds(at); }
-  constexpr int blocks(int size) const { return S{Root}.blocks(size); }
+  static constexpr bool canonical(int size) { return tutti::canonical<S>(size); }
+
+  constexpr int rounds(place at) const { return original().rounds(at); }
+  constexpr int blocks(int size) const { return original().blocks(size); }
   template <class Emit>
   constexpr void round(place at, int k, Emit&& emit) const {
-    S{Root}.round(at, k, emit);
+    original().round(at, k, emit);
   }
-  constexpr bool shared(place at, int k) const { return shared_round(S{Root}, at, k); }
+  constexpr bool shared(place at, int k) const { return shared_round(original(), at, k); }
+  constexpr int next_round(place at, int k) const { return tutti::next_round(original(), at, k); }
+
+ private:
+  constexpr S original() const {
+    if constexpr (segmented<S>) {
+      return S{Root, this->segments};
+    } else {
+      return S{Root};
+    }
+  }
 };
 
 /// The rounds of `A`, then those of `B`, which must divide vectors into the same blocks. Rooted if one of them is, both
-/// with the same root. Keeps rank order if both do.
+/// with the same root. Keeps rank order if both do, and the canonical tree if one folds along it and the other only
+/// moves.
 template <schedule A, schedule B>
-struct then : detail::root_member<rooted<A> || rooted<B>> {
+struct then : detail::parameters<rooted<A> || rooted<B>, segmented<A> || segmented<B>> {
   static constexpr bool rank_ordered = A::rank_ordered && B::rank_ordered;
   static constexpr bool whole_vector = tutti::whole_vector<A> && tutti::whole_vector<B>;
   static constexpr bool overlapping = A::overlapping || B::overlapping;
+
+  static constexpr bool canonical(int size) { return tutti::canonical<A>(size) || tutti::canonical<B>(size); }
 
   constexpr int rounds(place at) const { return first().rounds(at) + second().rounds(at); }
   constexpr int blocks(int size) const { return first().blocks(size); }
@@ -71,6 +92,11 @@ struct then : detail::root_member<rooted<A> || rooted<B>> {
     const int before = first().rounds(at);
     return k < before ? shared_round(first(), at, k) : shared_round(second(), at, k - before);
   }
+  constexpr int next_round(place at, int k) const {
+    const int before = first().rounds(at);
+    if (k < before) k = tutti::next_round(first(), at, k);
+    return k < before ? k : before + tutti::next_round(second(), at, k - before);
+  }
 
  private:
   constexpr A first() const { return detail::part_of<A>(*this); }
@@ -81,7 +107,7 @@ struct then : detail::root_member<rooted<A> || rooted<B>> {
 /// a reduce is a broadcast, of a reduce_scatter an allgather, of a scatter a gather. Nothing is folded, so it keeps
 /// order.
 template <schedule S>
-struct dual : detail::root_member<rooted<S>> {
+struct dual : detail::parameters<rooted<S>, segmented<S>> {
   static constexpr bool rank_ordered = true;
   static constexpr bool overlapping = S::overlapping;
   static constexpr bool whole_vector = tutti::whole_vector<S>;
@@ -92,13 +118,23 @@ struct dual : detail::root_member<rooted<S>> {
   constexpr void round(place at, int k, Emit&& emit) const {
     const int turned = rounds(at) - 1 - k;
     original().round(at, turned, [&](auto step) {
-      if constexpr (!is_send<decltype(step)>) emit(send{step.peer, step.what});
+      if constexpr (is_recv<decltype(step)> || is_combine<decltype(step)>) emit(send{step.peer, step.what});
     });
     original().round(at, turned, [&](auto step) {
       if constexpr (is_send<decltype(step)>) emit(recv{step.peer, step.what});
     });
   }
   constexpr bool shared(place at, int k) const { return shared_round(original(), at, rounds(at) - 1 - k); }
+  constexpr int next_round(place at, int k) const requires requires(const S& s) { s.previous_round(at, k); }
+  {
+    const int last = rounds(at) - 1;
+    return last - original().previous_round(at, last - k);
+  }
+  constexpr int previous_round(place at, int k) const requires requires(const S& s) { s.next_round(at, k); }
+  {
+    const int last = rounds(at) - 1;
+    return last - original().next_round(at, last - k);
+  }
 
  private:
   constexpr S original() const { return detail::part_of<S>(*this); }

@@ -29,7 +29,7 @@ void check(Algorithms chosen, int ranks, std::size_t n, T (*value)(int rank, std
     for (std::size_t i = 0; i < n; ++i) mine.push_back(value(comm.rank(), i));
     const std::span<const T> all(expected);
     const tutti::layout blocks(n, ranks);
-    for_each_algorithm<tutti::collective::allreduce>(chosen, ranks, [&]<class A>() {
+    for_each_algorithm_for<tutti::collective::allreduce, T, tutti::average>(chosen, ranks, [&]<class A>() {
       found.about("allreduce<", tutti::name_of<A>(), "> with average of ", tutti::type_name<T>());
       std::vector<T> result(n), in_place = mine;
       tutti::allreduce<A>(comm, mine, result, tutti::average{});
@@ -37,7 +37,7 @@ void check(Algorithms chosen, int ranks, std::size_t n, T (*value)(int rank, std
       tutti::allreduce<A>(comm, in_place, tutti::average{});
       found.same("the average in place", std::span<const T>(in_place), all);
     });
-    for_each_algorithm<tutti::collective::reduce>(chosen, ranks, [&]<class A>() {
+    for_each_algorithm_for<tutti::collective::reduce, T, tutti::average>(chosen, ranks, [&]<class A>() {
       found.about("reduce<", tutti::name_of<A>(), "> with average of ", tutti::type_name<T>());
       const int root = ranks / 2;
       std::vector<T> result(n), in_place = mine;
@@ -48,7 +48,7 @@ void check(Algorithms chosen, int ranks, std::size_t n, T (*value)(int rank, std
       found.same("in place the vector", std::span<const T>(in_place),
                  comm.rank() == root ? all : std::span<const T>(mine));
     });
-    for_each_algorithm<tutti::collective::reduce_scatter>(chosen, ranks, [&]<class A>() {
+    for_each_algorithm_for<tutti::collective::reduce_scatter, T, tutti::average>(chosen, ranks, [&]<class A>() {
       found.about("reduce_scatter<", tutti::name_of<A>(), "> with average of ", tutti::type_name<T>());
       const auto block = all.subspan(blocks.offset(comm.rank()), blocks.size(comm.rank()));
       std::vector<T> result(block.size()), in_place = mine;
@@ -127,7 +127,7 @@ TEST_CASE_TEMPLATE_DEFINE("the average of floating-point numbers is their sum di
       for (std::size_t i = 0; i < 5000; ++i) {
         mine.push_back(static_cast<double>(noise(static_cast<std::size_t>(comm.rank()), i)) / 3.0 - 7e8);
       }
-      for_each_algorithm<tutti::collective::allreduce>(algorithms{}, ranks, [&]<class A>() {
+      for_each_algorithm_for<tutti::collective::allreduce, double, std::plus<>>(algorithms{}, ranks, [&]<class A>() {
         found.about("allreduce<", tutti::name_of<A>(), "> with average of double");
         std::vector<double> sum(mine.size()), mean(mine.size());
         tutti::allreduce<A>(comm, mine, sum, std::plus<>{});

@@ -324,7 +324,7 @@ TEST_CASE_TEMPLATE_DEFINE("words are joined in the order of ranks", Launcher, wo
       for (int rank = 1; rank < ranks; ++rank) expected += std::string(",") + static_cast<char>('a' + rank);
       word mine;
       mine.letters[0] = static_cast<char>('a' + comm.rank());
-      for_each_ordered_algorithm<tutti::collective::allreduce>(few{}, ranks, [&]<class A>() {
+      for_each_algorithm_for<tutti::collective::allreduce, word, decltype(join)>(few{}, ranks, [&]<class A>() {
         found.about("allreduce<", tutti::name_of<A>(), "> of words");
         std::array<word, 3> data{mine, mine, mine};
         tutti::allreduce<A>(comm, data, join);

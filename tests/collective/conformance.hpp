@@ -62,8 +62,8 @@ using algorithms =
     list<tutti::automatic, tutti::flat, tutti::ring, tutti::circulant, tutti::pat, tutti::bruck,
          tutti::hypercube_halving, tutti::hypercube_doubling, tutti::halving_doubling, tutti::recursive_doubling,
          tutti::recursive_multiplying<2>, tutti::recursive_multiplying<4>, tutti::recursive_multiplying<8>,
-         tutti::recursive_multiplying<16>, tutti::binomial, tutti::star, tutti::single_master, tutti::naive,
-         tutti::scatter_allgather, tutti::reduce_scatter_gather, tutti::dissemination, ternary>;
+         tutti::recursive_multiplying<16>, tutti::binomial, tutti::star, tutti::census, tutti::single_master,
+         tutti::naive, tutti::scatter_allgather, tutti::reduce_scatter_gather, tutti::dissemination, ternary>;
 
 template <class A, tutti::collective C>
 constexpr bool offers() {
@@ -82,6 +82,16 @@ constexpr bool ordered() {
   }
 }
 
+/// All ranks fold in the same way.
+template <class A, tutti::collective C>
+constexpr bool alike() {
+  if constexpr (std::is_same_v<A, tutti::automatic>) {
+    return true;
+  } else {
+    return tutti::uniform<tutti::schedule_for<C, A>>;
+  }
+}
+
 /// `f.template operator()<A>()` for every algorithm A of the list that implements the collective among so many ranks.
 template <tutti::collective C, class F, class... A>
 void for_each_algorithm(list<A...>, int ranks, F&& f) {
@@ -92,11 +102,13 @@ void for_each_algorithm(list<A...>, int ranks, F&& f) {
   };
   (one.template operator()<A>(), ...);
 }
-/// The same for those that keep rank order.
-template <tutti::collective C, class F, class... A>
-void for_each_ordered_algorithm(list<A...> all, int ranks, F&& f) {
+/// The same for those that may be used with elements T and operation Op.
+template <tutti::collective C, class T, class Op, class F, class... A>
+void for_each_algorithm_for(list<A...> all, int ranks, F&& f) {
   for_each_algorithm<C>(all, ranks, [&]<class B>() {
-    if constexpr (ordered<B, C>()) f.template operator()<B>();
+    constexpr bool in_order = tutti::is_commutative_v<Op, T> || ordered<B, C>();
+    if constexpr (in_order && (C != tutti::collective::allreduce || tutti::is_exact_v<Op, T> || alike<B, C>()))
+      f.template operator()<B>();
   });
 }
 

@@ -163,6 +163,28 @@ class contributions {
   std::vector<T> fold_;
 };
 
+/// The fold of the first ranks, up to each rank.
+template <class T, class Op>
+class prefixes {
+ public:
+  prefixes(const contributions<T, Op>& data, int ranks, std::size_t count) {
+    Op op = data.operation();
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::span<const T> mine = data.of(rank, count);
+      std::vector<T> sum(mine.begin(), mine.end());
+      for (std::size_t i = 0; rank > 0 && i < count; ++i) sum[i] = static_cast<T>(op(up_to_.back()[i], mine[i]));
+      up_to_.push_back(std::move(sum));
+    }
+  }
+  /// The first `count` elements of the fold of the ranks up to `last`.
+  std::span<const T> up_to(int last, std::size_t count) const {
+    return std::span<const T>(up_to_[static_cast<std::size_t>(last)]).first(count);
+  }
+
+ private:
+  std::vector<std::vector<T>> up_to_;
+};
+
 /// One element type with one operation.
 template <class T, class Op>
 struct kind {

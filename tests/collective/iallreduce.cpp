@@ -104,11 +104,7 @@ void check_all(Algorithms chosen, kind<T, Op> what) {
         for (const std::size_t n : lengths) check<A>(comm, found, data, n);
       });
     };
-    if constexpr (tutti::is_commutative_v<Op, T>) {
-      for_each_algorithm<verb>(chosen, ranks, run);
-    } else {
-      for_each_ordered_algorithm<verb>(chosen, ranks, run);
-    }
+    for_each_algorithm_for<verb, T, Op>(chosen, ranks, run);
   }
 }
 

@@ -73,7 +73,7 @@ void check_bits() {
         sums.push_back(row<T>(ranks, i));
         bounds.push_back(magnitude * static_cast<T>(ranks) * std::numeric_limits<T>::epsilon());
       }
-      for_each_algorithm<tutti::collective::allreduce>(algorithms{}, ranks, [&]<class A>() {
+      for_each_algorithm_for<tutti::collective::allreduce, T, std::plus<>>(algorithms{}, ranks, [&]<class A>() {
         std::vector<T> earlier;
         for (int run = 0; run < 2; ++run) {
           on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
@@ -227,20 +227,20 @@ void check_nans(Algorithms chosen, Op op) {
   for (int ranks = 2; ranks <= 9; ++ranks) {
     on_ranks<Launcher>(ranks, [ranks, chosen, op](auto& comm, findings& found) {
       const floats mine = with_nans(comm.rank(), ranks);
-      for_each_algorithm<collective::allreduce>(chosen, ranks, [&]<class A>() {
+      for_each_algorithm_for<collective::allreduce, float, Op>(chosen, ranks, [&]<class A>() {
         found.about("allreduce<", tutti::name_of<A>(), "> with ", tutti::type_name<Op>());
         floats result(mine.size());
         tutti::allreduce<A>(comm, mine, result, op);
         check_nans(found, result, ranks, op);
         same_everywhere(comm, found, result);
       });
-      for_each_algorithm<collective::reduce>(chosen, ranks, [&]<class A>() {
+      for_each_algorithm_for<collective::reduce, float, Op>(chosen, ranks, [&]<class A>() {
         found.about("reduce<", tutti::name_of<A>(), "> with ", tutti::type_name<Op>());
         floats result = mine;
         tutti::reduce<A>(comm, result, op, ranks - 1);
         if (comm.rank() == ranks - 1) check_nans(found, result, ranks, op);
       });
-      for_each_algorithm<collective::reduce_scatter>(chosen, ranks, [&]<class A>() {
+      for_each_algorithm_for<collective::reduce_scatter, float, Op>(chosen, ranks, [&]<class A>() {
         found.about("reduce_scatter<", tutti::name_of<A>(), "> with ", tutti::type_name<Op>());
         const tutti::layout blocks(mine.size(), ranks);
         floats result(mine.size());
@@ -266,7 +266,7 @@ void check_zeros(Algorithms chosen, Op op, bool minus_wins) {
       floats mine;
       for (int i = 0; i < ranks; ++i) mine.push_back(i == comm.rank() ? -0.0F : 0.0F);
       for (int i = 0; i < ranks; ++i) mine.push_back(i == comm.rank() ? 0.0F : -0.0F);
-      for_each_algorithm<tutti::collective::allreduce>(chosen, ranks, [&]<class A>() {
+      for_each_algorithm_for<tutti::collective::allreduce, float, Op>(chosen, ranks, [&]<class A>() {
         found.about("allreduce<", tutti::name_of<A>(), "> with ", tutti::type_name<Op>());
         floats result(mine.size());
         tutti::allreduce<A>(comm, mine, result, op);
@@ -305,7 +305,7 @@ TEST_CASE_TEMPLATE_DEFINE("of NaNs that differ in sign and payload one and the s
         const auto payload = static_cast<std::uint32_t>(comm.rank() + 1);
         const floats mine(n * static_cast<std::size_t>(ranks),
                           std::bit_cast<float>(0x7FC00000U + payload + (comm.rank() % 2 == 0 ? 0x80000000U : 0U)));
-        for_each_algorithm<tutti::collective::allreduce>(algorithms{}, ranks, [&]<class A>() {
+        for_each_algorithm_for<tutti::collective::allreduce, float, std::plus<>>(algorithms{}, ranks, [&]<class A>() {
           floats result(mine.size());
           found.about("allreduce<", tutti::name_of<A>(), "> with minimum of ", mine.size(), " NaNs");
           tutti::allreduce<A>(comm, mine, result, any<tutti::minimum>());
@@ -327,7 +327,7 @@ TEST_CASE_TEMPLATE_DEFINE("infinities of both signs sum to NaN on every rank", L
     on_ranks<Launcher>(ranks, [ranks](auto& comm, findings& found) {
       const float infinity = std::numeric_limits<float>::infinity();
       const float mine = comm.rank() == 0 ? infinity : comm.rank() == ranks - 1 ? -infinity : 1.0F;
-      for_each_algorithm<tutti::collective::allreduce>(algorithms{}, ranks, [&]<class A>() {
+      for_each_algorithm_for<tutti::collective::allreduce, float, std::plus<>>(algorithms{}, ranks, [&]<class A>() {
         found.about("allreduce<", tutti::name_of<A>(), "> with plus of infinities");
         floats result(20, mine);
         tutti::allreduce<A>(comm, result, std::plus<>{});

@@ -55,11 +55,7 @@ void check_all(Algorithms chosen, kind<T, Op> what) {
         }
       });
     };
-    if constexpr (tutti::is_commutative_v<Op, T>) {
-      for_each_algorithm<verb>(chosen, ranks, run);
-    } else {
-      for_each_ordered_algorithm<verb>(chosen, ranks, run);
-    }
+    for_each_algorithm_for<verb, T, Op>(chosen, ranks, run);
   }
 }
 
@@ -84,7 +80,7 @@ TEST_CASE_TEMPLATE_APPLY(every_kind, launchers);
 TEST_CASE_TEMPLATE_DEFINE("reduce of vectors that are written past the caches", Launcher, every_long) {
   for (const int ranks : {2, 3}) {
     const contributions<float, std::plus<>> data(ranks, streaming_length<float>, {});
-    for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
+    for_each_algorithm_for<verb, float, std::plus<>>(algorithms{}, ranks, [&]<class A>() {
       on_ranks<Launcher>(
           ranks, [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>, ranks - 1); });
     });

@@ -80,11 +80,13 @@ void add_unrooted(std::vector<named_call>& calls) {
         {"allgather in place by " + name, [](communicator& c, buffer& in, buffer&) { tutti::allgather<A>(c, in); }});
   }
   if constexpr (tutti::implements<A, tutti::collective::allreduce>) {
-    calls.push_back({"allreduce by " + name, [](communicator& c, buffer& in, buffer& out) {
-                       tutti::allreduce<A>(c, in, out, tutti::maximum{});
-                     }});
-    calls.push_back({"allreduce in place by " + name,
-                     [](communicator& c, buffer& in, buffer&) { tutti::allreduce<A>(c, in, tutti::maximum{}); }});
+    if constexpr (tutti::uniform<tutti::schedule_for<tutti::collective::allreduce, A>>) {
+      calls.push_back({"allreduce by " + name, [](communicator& c, buffer& in, buffer& out) {
+                         tutti::allreduce<A>(c, in, out, tutti::maximum{});
+                       }});
+      calls.push_back({"allreduce in place by " + name,
+                       [](communicator& c, buffer& in, buffer&) { tutti::allreduce<A>(c, in, tutti::maximum{}); }});
+    }
   }
   if constexpr (tutti::implements<A, tutti::collective::alltoall>) {
     calls.push_back(
@@ -92,6 +94,12 @@ void add_unrooted(std::vector<named_call>& calls) {
     calls.push_back(
         {"alltoall in place by " + name, [](communicator& c, buffer& in, buffer&) { tutti::alltoall<A>(c, in); }});
   }
+  if constexpr (tutti::implements<A, tutti::collective::scan>)
+    calls.push_back(
+        {"scan by " + name, [](communicator& c, buffer& in, buffer& out) { tutti::scan<A>(c, in, out, std::plus{}); }});
+  if constexpr (tutti::implements<A, tutti::collective::exscan>)
+    calls.push_back({"exscan in place by " + name,
+                     [](communicator& c, buffer& in, buffer&) { tutti::exscan<A>(c, in, std::plus{}); }});
   if constexpr (tutti::implements<A, tutti::collective::barrier>)
     calls.push_back({"barrier by " + name, [](communicator& c, buffer&, buffer&) { tutti::barrier<A>(c); }});
 }
@@ -107,7 +115,7 @@ std::vector<named_call> calls_by() {
 std::vector<named_call> all_calls() {
   auto calls = calls_by<tutti::flat, tutti::ring, tutti::circulant, tutti::pat, tutti::bruck, tutti::binomial,
                         tutti::naive, tutti::recursive_doubling, tutti::halving_doubling, tutti::single_master,
-                        tutti::scatter_allgather, tutti::dissemination>();
+                        tutti::scatter_allgather, tutti::dissemination, tutti::census>();
   calls.push_back({"allreduce of integers to average", [](communicator& c, buffer& in, buffer&) {
                      const std::span integers(reinterpret_cast<int*>(in.data()), in.size());
                      tutti::allreduce(c, integers, tutti::average{});

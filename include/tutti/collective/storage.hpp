@@ -239,7 +239,7 @@ class vectors_storage {
     if (Result != 0 && memory.in == memory.out && count != 0) {
       // The result is written while the input is still read.
       copy_elements(vectors_[0], in_, count, false);
-      in_ = vectors_[0];
+      in_place_ = true;
     }
   }
 
@@ -279,7 +279,7 @@ class vectors_storage {
   wanted result_;
   layout layout_;
   block_marks marks_;
-  bool in_place_;
+  bool in_place_;  // vector 0 lies from the beginning where it is written
   T* vectors_[Vectors] = {};
 };
 

@@ -90,14 +90,10 @@ struct is_commutative<commutative<Op>, T> : std::true_type {};
 template <class Op, class T>
 inline constexpr bool is_commutative_v = is_commutative<Op, T>::value;
 
-/// Whether the operation rounds nothing on T, so that every order and grouping gives the same bits. True for this
-/// library's and the standard functors on integers, and for the smallest and the largest of anything; false for any
-/// other callable, unless the user specialises it.
+/// Whether the operation rounds nothing on T, so that every order and grouping gives the same bits. True for the
+/// standard functors and this library's on integers; false for any other callable, unless the user specialises it.
 template <class Op, class T>
-struct is_exact : std::bool_constant<is_commutative_v<Op, T> && (std::is_integral_v<T> ||
-                                                                 (std::is_arithmetic_v<T> &&
-                                                                  (std::is_same_v<Op, minimum> ||
-                                                                   std::is_same_v<Op, maximum>)))> {};
+struct is_exact : std::bool_constant<std::is_integral_v<T> && is_commutative_v<Op, T>> {};
 
 template <class Op, class T>
 inline constexpr bool is_exact_v = is_exact<Op, T>::value;

@@ -2,85 +2,99 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/candidates.hpp>
 #include <tutti/core/arena.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/transport.hpp>
-#include <tutti/schedule/binomial.hpp>
-#include <tutti/schedule/bruck.hpp>
-#include <tutti/schedule/circulant.hpp>
 #include <tutti/schedule/cost.hpp>
-#include <tutti/schedule/dissemination.hpp>
-#include <tutti/schedule/flat.hpp>
-#include <tutti/schedule/naive.hpp>
-#include <tutti/schedule/recursive_doubling.hpp>
-#include <tutti/schedule/recursive_multiplying.hpp>
-#include <tutti/schedule/reduce_scatter_gather.hpp>
 #include <tutti/schedule/segments.hpp>
 
 #include <cstddef>
-#include <string_view>
 #include <type_traits>
 
 namespace tutti {
 
-/// The algorithm is chosen by cost: from the schedule's counted rounds, messages and bytes and the transport's
-/// parameters. Every rank chooses the same. Only algorithms that keep rank order are considered for operations not
-/// known to commute.
-struct automatic {
-  static constexpr std::string_view name = "automatic";
-};
-
 namespace detail {
-
-template <class... A>
-struct algorithm_list {};
-
-/// What `automatic` chooses from.
-template <collective C>
-struct candidates;
-template <>
-struct candidates<collective::broadcast> : algorithm_list<flat> {};
-template <>
-struct candidates<collective::scatter> : algorithm_list<flat> {};
-template <>
-struct candidates<collective::gather> : algorithm_list<flat> {};
-template <>
-struct candidates<collective::reduce> : algorithm_list<flat, binomial, reduce_scatter_gather> {};
-template <>
-struct candidates<collective::reduce_scatter> : algorithm_list<flat, circulant> {};
-template <>
-struct candidates<collective::allgather> : algorithm_list<flat, bruck> {};
-template <>
-struct candidates<collective::allreduce> : algorithm_list<naive, recursive_multiplying<4>, flat> {};
-template <>
-struct candidates<collective::alltoall> : algorithm_list<flat, bruck> {};
-template <>
-struct candidates<collective::barrier> : algorithm_list<flat, dissemination> {};
-template <>
-struct candidates<collective::scan> : algorithm_list<recursive_doubling> {};
-template <>
-struct candidates<collective::exscan> : algorithm_list<recursive_doubling> {};
 
 struct scratch_scope {
   arena& scratch;
   ~scratch_scope() { scratch.reset(); }
 };
 
-/// `fixed + each * bytes` seconds: a rank waits for each round, handles the messages that arrive at it one after the
-/// other, and reads and folds their bytes.
-template <class Affine, class S>
-[[gnu::noinline]] Affine predict(int size, const cost_parameters& parameters) {
-  const S schedule{};
+/// What the schedule costs: a rank waits for each round, handles the messages that arrive at it one after the other,
+/// and reads and folds their bytes. Of a pipeline, each round has one segment of bytes.
+template <class Predicted, class S>
+[[gnu::noinline]] Predicted predict(int size, const cost_parameters& parameters) {
+  const S schedule = make_schedule<S>(0);
   const schedule_cost c = count(schedule, size);
-  const double blocks = schedule.blocks(size);
-  return {
-      c.rounds * (parameters.round + c.fan_in * parameters.message),
-      (static_cast<double>(c.received) * parameters.byte + static_cast<double>(c.folds) * parameters.fold) / blocks};
+  const double round = parameters.round + c.fan_in * parameters.message;
+  if constexpr (segmented<S>) {
+    const pipeline p = pipeline_of<S>(size);
+    return {round, parameters.byte + (c.folds > 0 ? parameters.fold : 0), p.fixed, p.each};
+  } else {
+    const double blocks = schedule.blocks(size);
+    return {
+        c.rounds * round,
+        (static_cast<double>(c.received) * parameters.byte + static_cast<double>(c.folds) * parameters.fold) / blocks,
+        0, 0};
+  }
+}
+
+/// The segments of a call of so many elements.
+template <segmented S, class Predicted>
+int segments_of(const Predicted& cost, std::size_t count, std::size_t bytes) {
+  constexpr std::size_t most = 1 << 20;
+  return best_segments({cost.rounds, cost.rounds_each}, static_cast<double>(bytes), cost.fixed, cost.each,
+                       static_cast<int>(count < 1      ? 1
+                                        : count < most ? count
+                                                       : most));
+}
+
+/// The predicted time of a call in seconds.
+template <class S, class Predicted>
+TUTTI_ALWAYS_INLINE inline double seconds(const Predicted& cost, std::size_t bytes) {
+  const auto n = static_cast<double>(bytes);
+  if constexpr (segmented<S>) {
+    const int k = segments_of<S>(cost, bytes, bytes);
+    return (cost.rounds + cost.rounds_each * k) * (cost.fixed + cost.each * n / k);
+  } else {
+    return cost.fixed + cost.each * n;
+  }
+}
+
+/// Where the costs of a choice's candidates are kept.
+template <class Choice, collective C>
+inline constexpr std::size_t choice_number = static_cast<std::size_t>(C) +
+                                             (std::is_same_v<Choice, ordered> ? collective_count : 0);
+
+/// The costs of the candidates, counted the first time.
+template <class Choice, collective C, class... A, class Comm>
+TUTTI_ALWAYS_INLINE inline const auto& costs_of(algorithm_list<A...>, Comm& comm) {
+  using predicted = typename Comm::predicted_cost;
+  static_assert(sizeof...(A) <= Comm::max_candidates && 2 * collective_count <= Comm::max_choices);
+  auto& table = comm.costs(choice_number<Choice, C>);
+  if (!table.counted) [[unlikely]] {
+    std::size_t i = 0;
+    ((table.candidates[i++] = predict<predicted, schedule_for<C, A>>(comm.size(), comm.transport().costs())), ...);
+    table.counted = true;
+  }
+  return table.candidates;
 }
 
 template <collective C, class A, bool Commutes>
 constexpr bool eligible() {
   return Commutes || schedule_for<C, A>::rank_ordered;
+}
+
+/// Whether the choice may take the candidate among so many ranks.
+template <class Choice, collective C, class A>
+constexpr bool admits([[maybe_unused]] int size) {
+  constexpr bool folds = C == collective::reduce || C == collective::reduce_scatter || C == collective::allreduce;
+  if constexpr (std::is_same_v<Choice, ordered> && folds) {
+    return canonical<schedule_for<C, A>>(size);
+  } else {
+    return true;
+  }
 }
 
 /// The first candidate, the one for the smallest messages, becomes part of the verb; the others get functions of their
@@ -93,32 +107,26 @@ template <class Candidate, class F>
 }
 
 /// Calls `f.template operator()<A>()` with the cheapest candidate A.
-template <collective C, bool Commutes, class... A, class Comm, class F>
-TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...>, Comm& comm, std::size_t bytes, F& f) {
+template <class Choice, collective C, bool Commutes, class... A, class Comm, class F>
+TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...> all, Comm& comm, std::size_t bytes, F& f) {
   if constexpr (sizeof...(A) == 1) {
     (f.template operator()<A>(), ...);
   } else {
-    using affine = typename Comm::affine_cost;
-    static_assert(sizeof...(A) <= Comm::max_candidates);
-    auto& table = comm.costs(static_cast<std::size_t>(C));
-    if (!table.counted) [[unlikely]] {
-      std::size_t i = 0;
-      ((table.candidates[i++] = predict<affine, schedule_for<C, A>>(comm.size(), comm.transport().costs())), ...);
-      table.counted = true;
-    }
+    const auto& costs = costs_of<Choice, C>(all, comm);
     int best = -1;
     double least = 0;
     int i = 0;
-    const auto consider = [&](bool possible) {
-      const affine& cost = table.candidates[static_cast<std::size_t>(i)];
-      const double time = cost.fixed + cost.each * static_cast<double>(bytes);
-      if (possible && (best < 0 || time < least)) {
-        best = i;
-        least = time;
+    const auto consider = [&]<class Candidate>() TUTTI_ALWAYS_INLINE {
+      if (eligible<C, Candidate, Commutes>() && admits<Choice, C, Candidate>(comm.size())) {
+        const double time = seconds<schedule_for<C, Candidate>>(costs[i], bytes);
+        if (best < 0 || time < least) {
+          best = i;
+          least = time;
+        }
       }
       ++i;
     };
-    (consider(eligible<C, A, Commutes>()), ...);
+    (consider.template operator()<A>(), ...);
     i = 0;
     const auto call_if_best = [&]<class Candidate>() TUTTI_ALWAYS_INLINE {
       if constexpr (eligible<C, Candidate, Commutes>()) {
@@ -136,33 +144,39 @@ TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...>, Comm& comm
   }
 }
 
-/// Calls `f.template operator()<A>()` with the algorithm that the caller named or, for `automatic`, the cheapest one,
-/// and gives back the scratch memory afterwards.
+/// What a choice among algorithms chooses from on this kind of transport.
+template <class Choice, collective C, class Comm>
+using candidates_on = candidates<Choice, C, sharing_lane<typename Comm::lane_type>>;
+
+template <class Algorithm>
+inline constexpr bool is_choice = std::is_same_v<Algorithm, automatic> || std::is_same_v<Algorithm, ordered>;
+
+/// Calls `f.template operator()<A>()` with the algorithm that the caller named or, for `automatic` and `ordered`, the
+/// cheapest one, and gives back the scratch memory afterwards.
 template <collective C, class Algorithm, bool Commutes, class Comm, class F>
 TUTTI_ALWAYS_INLINE inline void choose(Comm& comm, std::size_t bytes, F&& f) {
   const scratch_scope scope{comm.scratch()};
-  if constexpr (!std::is_same_v<Algorithm, automatic>) {
+  if constexpr (!is_choice<Algorithm>) {
     require_algorithm<Algorithm, C>();
     if constexpr (implements<Algorithm, C>) {
       check_supported<Algorithm>(comm.place(), C);
       f.template operator()<Algorithm>();
     }
   } else {
-    choose_cheapest<C, Commutes>(candidates<C>{}, comm, bytes, f);
+    choose_cheapest<Algorithm, C, Commutes>(candidates_on<Algorithm, C, Comm>{}, comm, bytes, f);
   }
 }
 
-/// The schedule of a call: with its root, and as many segments as its bytes are moved soonest in, the same on every
+/// The schedule of a call: with its root, and in as many segments as its bytes are moved soonest in, the same on every
 /// rank.
 template <class S, class Comm>
 TUTTI_ALWAYS_INLINE inline S schedule_of_call(Comm& comm, int root, std::size_t count, std::size_t bytes) {
   if constexpr (segmented<S>) {
-    constexpr std::size_t most = 1 << 20;
+    using predicted = typename Comm::predicted_cost;
     const cost_parameters costs = comm.transport().costs();
-    const int segments =
-        best_segments<S>(comm.size(), static_cast<double>(bytes), costs.round + costs.message, costs.byte + costs.fold,
-                         static_cast<int>(count < 1 ? 1 : count < most ? count : most));
-    return make_schedule<S>(root, segments);
+    const pipeline p = pipeline_of<S>(comm.size());
+    const predicted cost{costs.round + costs.message, costs.byte + costs.fold, p.fixed, p.each};
+    return make_schedule<S>(root, segments_of<S>(cost, count, bytes));
   } else {
     return make_schedule<S>(root);
   }

@@ -95,18 +95,22 @@ class communicator {
     }
   }
 
-  /// What one algorithm costs on this communicator: `fixed + each * bytes` seconds.
-  struct affine_cost {
+  /// What one algorithm costs on this communicator: `fixed + each * bytes` seconds; for one that pipelines in k
+  /// segments, `rounds + rounds_each * k` times `fixed + each * bytes / k`.
+  struct predicted_cost {
     double fixed;
     double each;
+    double rounds;
+    double rounds_each;
   };
-  static constexpr std::size_t max_candidates = 8;
+  static constexpr std::size_t max_candidates = 6;
   /// The costs of one choice's candidates, counted once.
   struct cost_table {
     bool counted = false;
-    affine_cost candidates[max_candidates] = {};
+    predicted_cost candidates[max_candidates] = {};
   };
-  /// The table of the choice with that number, a collective's.
+  static constexpr std::size_t max_choices = 24;
+  /// The table of the choice with that number.
   cost_table& costs(std::size_t choice) { return costs_[choice]; }
 
  private:
@@ -118,7 +122,7 @@ class communicator {
   std::uint64_t started_ = 0;
   pending_lane* pending_lanes_[max_pending] = {};
   in_progress pending_{nullptr};
-  cost_table costs_[16] = {};
+  cost_table costs_[max_choices] = {};
 };
 
 }  // namespace tutti

@@ -5,21 +5,30 @@
 
 namespace tutti {
 
-/// The number of segments in which `S` moves `bytes` among `size` ranks soonest, if a round takes `round` seconds and
-/// `byte` more for each byte of a segment: with a + b k rounds for k segments, k = sqrt(a bytes byte / (b round)). At
-/// least 1, at most `most`, and no more than leave a segment's bytes as much time as its round.
+/// How the rounds of a pipelined schedule grow with its segments: `fixed + each * segments`.
+struct pipeline {
+  double fixed;
+  double each;
+};
+
+/// The pipeline of `S` among `size` ranks.
 template <segmented S>
-constexpr int best_segments(int size, double bytes, double round, double byte, int most) {
+constexpr pipeline pipeline_of(int size) {
   constexpr int many = 65;
-  const place first{0, size};
-  const int one_segment = detail::make_schedule<S>(0, 1).rounds(first);
-  const double each = (detail::make_schedule<S>(0, many).rounds(first) - one_segment) / double{many - 1};
-  if (each <= 0) return 1;
+  const int one_segment = detail::make_schedule<S>(0, 1).rounds({0, size});
+  const double each = (detail::make_schedule<S>(0, many).rounds({0, size}) - one_segment) / double{many - 1};
+  return {one_segment - each, each};
+}
+
+/// The number of segments, at most `most`, in which `bytes` are moved soonest if a round takes `round` seconds and
+/// `byte` more for each byte of a segment: k = sqrt(fixed bytes byte / (each round)), but no more than leave a
+/// segment's bytes as much time as its round.
+inline int best_segments(pipeline p, double bytes, double round, double byte, int most) {
   const double moved = bytes * byte / round;  // the time of all bytes, in rounds
-  const double squared = (one_segment - each) / each * moved;
-  int best = 1;
-  while (best < most && (best + 1) * double{1} * (best + 1) <= squared && best + 1 <= moved) ++best;
-  return best;
+  if (p.each <= 0 || moved < 1) return 1;
+  const double best = __builtin_sqrt(p.fixed / p.each * moved);
+  const double least = best < moved ? best : moved;
+  return least < 1 ? 1 : least < most ? static_cast<int>(least) : most;
 }
 
 }  // namespace tutti

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/schedule/binomial.hpp>
+#include <tutti/schedule/bruck.hpp>
+#include <tutti/schedule/circulant.hpp>
+#include <tutti/schedule/dissemination.hpp>
+#include <tutti/schedule/flat.hpp>
+#include <tutti/schedule/halving_doubling.hpp>
+#include <tutti/schedule/naive.hpp>
+#include <tutti/schedule/recursive_doubling.hpp>
+#include <tutti/schedule/recursive_multiplying.hpp>
+#include <tutti/schedule/reduce_scatter_gather.hpp>
+#include <tutti/schedule/scatter_allgather.hpp>
+
+#include <string_view>
+
+namespace tutti {
+
+/// The algorithm is chosen by cost: from the schedule's counted rounds, messages and bytes and the transport's
+/// parameters. Every rank chooses the same. Only algorithms that keep rank order are considered for operations not
+/// known to commute.
+struct automatic {
+  static constexpr std::string_view name = "automatic";
+};
+
+/// The algorithm is chosen by cost among those that fold along the canonical tree: the result of a reduction is bitwise
+/// the same whatever the length of the vector, the algorithm among them and the transport.
+struct ordered {
+  static constexpr std::string_view name = "ordered";
+};
+
+namespace detail {
+
+template <class... A>
+struct algorithm_list {};
+
+/// What `automatic` and `ordered` choose from, the one for the smallest messages first. `Shared`: where ranks read what
+/// others have published in memory that they share, all else is rarely worth it.
+template <class Choice, collective C, bool Shared>
+struct candidates;
+
+template <>
+struct candidates<automatic, collective::broadcast, true> : algorithm_list<flat> {};
+template <>
+struct candidates<automatic, collective::scatter, true> : algorithm_list<flat> {};
+template <>
+struct candidates<automatic, collective::gather, true> : algorithm_list<flat> {};
+template <>
+struct candidates<automatic, collective::reduce, true> : algorithm_list<flat, binomial, reduce_scatter_gather> {};
+template <>
+struct candidates<automatic, collective::reduce_scatter, true> : algorithm_list<flat, circulant> {};
+template <>
+struct candidates<automatic, collective::allgather, true> : algorithm_list<flat, bruck> {};
+template <>
+struct candidates<automatic, collective::allreduce, true> : algorithm_list<naive, recursive_multiplying<4>, flat> {};
+template <>
+struct candidates<automatic, collective::alltoall, true> : algorithm_list<flat, bruck> {};
+template <>
+struct candidates<automatic, collective::barrier, true> : algorithm_list<flat, dissemination> {};
+template <>
+struct candidates<automatic, collective::scan, true> : algorithm_list<recursive_doubling> {};
+template <>
+struct candidates<automatic, collective::exscan, true> : algorithm_list<recursive_doubling> {};
+
+template <>
+struct candidates<automatic, collective::broadcast, false> : algorithm_list<binomial, scatter_allgather> {};
+template <>
+struct candidates<automatic, collective::scatter, false> : algorithm_list<binomial, flat> {};
+template <>
+struct candidates<automatic, collective::gather, false> : algorithm_list<binomial, flat> {};
+template <>
+struct candidates<automatic, collective::reduce, false> : algorithm_list<binomial, reduce_scatter_gather> {};
+template <>
+struct candidates<automatic, collective::reduce_scatter, false> : algorithm_list<circulant, flat> {};
+template <>
+struct candidates<automatic, collective::allgather, false> : algorithm_list<bruck, flat> {};
+template <>
+struct candidates<automatic, collective::allreduce, false>
+    : algorithm_list<recursive_doubling, circulant, halving_doubling> {};
+template <>
+struct candidates<automatic, collective::alltoall, false> : algorithm_list<bruck, flat> {};
+template <>
+struct candidates<automatic, collective::barrier, false> : algorithm_list<dissemination> {};
+template <>
+struct candidates<automatic, collective::scan, false> : algorithm_list<recursive_doubling> {};
+template <>
+struct candidates<automatic, collective::exscan, false> : algorithm_list<recursive_doubling> {};
+
+// What folds nothing has no order to keep.
+template <collective C, bool Shared>
+struct candidates<ordered, C, Shared> : candidates<automatic, C, Shared> {};
+template <bool Shared>
+struct candidates<ordered, collective::reduce, Shared> : algorithm_list<binomial> {};
+template <bool Shared>
+struct candidates<ordered, collective::allreduce, Shared>
+    : algorithm_list<recursive_doubling, binomial, halving_doubling> {};
+
+}  // namespace detail
+}  // namespace tutti

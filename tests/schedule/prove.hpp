@@ -135,8 +135,8 @@ int prove() {
   prove_one<A, exscan>();
   return tutti::implements<A, broadcast> + tutti::implements<A, scatter> + tutti::implements<A, gather> +
          tutti::implements<A, reduce> + tutti::implements<A, reduce_scatter> + tutti::implements<A, allgather> +
-         tutti::implements<A, allreduce> + tutti::implements<A, alltoall> + tutti::implements<A, barrier> + tutti::implements<A, scan> +
-         tutti::implements<A, exscan>;
+         tutti::implements<A, allreduce> + tutti::implements<A, alltoall> + tutti::implements<A, barrier> +
+         tutti::implements<A, scan> + tutti::implements<A, exscan>;
 }
 
 /// The route and all that is derived from it, in static_assert: the route itself proves what is derived, so rooted

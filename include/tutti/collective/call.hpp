@@ -98,9 +98,10 @@ constexpr void require_order() {
 
 template <class S, class Op, class T>
 constexpr void require_uniform() {
-  static_assert(uniform<S> || is_exact_v<Op, T>,
-                "tutti: this algorithm folds in a different order on each rank, so ranks would round differently: choose "
-                "another, or specialise tutti::is_exact if the operation rounds nothing");
+  static_assert(
+      uniform<S> || is_exact_v<Op, T>,
+      "tutti: this algorithm folds in a different order on each rank, so ranks would round differently: choose "
+      "another, or specialise tutti::is_exact if the operation rounds nothing");
 }
 
 // ---- Checks that one rank can make

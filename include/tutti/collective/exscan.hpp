@@ -23,8 +23,8 @@ TUTTI_ALWAYS_INLINE inline void exclusive_scan(Comm& comm, const buffers<T>& mem
 }  // namespace detail
 
 /// Every rank's `out` becomes the elementwise fold of `in` (n elements each) of the ranks below itself, in rank order.
-/// Below rank 0 there are none: its `out` becomes the operation's identity if that is known (`tutti::identity`), else it
-/// stays as it is.
+/// Below rank 0 there are none: its `out` becomes the operation's identity if that is known (`tutti::identity`), else
+/// it stays as it is.
 ///
 /// `op` is any associative callable `T(T, T)`; all algorithms keep rank order. Throws `usage_error` if the sizes differ
 /// or the buffers overlap; `mismatch` if the ranks' calls differ. Cost: see the algorithm; ceil(log2 p) rounds of n

@@ -52,8 +52,8 @@ struct lowered<T, average> {
   }
 };
 
-/// reduce, reduce_scatter, allreduce, scan and exscan. `result` is what the caller gets on this rank, `offset` where it lies in the
-/// whole vector.
+/// reduce, reduce_scatter, allreduce, scan and exscan. `result` is what the caller gets on this rank, `offset` where it
+/// lies in the whole vector.
 template <collective C, class Algorithm, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root, Op op,
                                           std::span<T> result, std::size_t offset, call_site where) {

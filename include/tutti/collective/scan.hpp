@@ -14,8 +14,8 @@ constexpr void require_prefix_operation() {
 
 }  // namespace detail
 
-/// Every rank's `out` becomes the elementwise fold of `in` (n elements each) of the ranks up to and including itself, in
-/// rank order.
+/// Every rank's `out` becomes the elementwise fold of `in` (n elements each) of the ranks up to and including itself,
+/// in rank order.
 ///
 /// `op` is any associative callable `T(T, T)`; all algorithms keep rank order. Throws `usage_error` if the sizes differ
 /// or the buffers overlap; `mismatch` if the ranks' calls differ. Cost: see the algorithm; ceil(log2 p) rounds of n

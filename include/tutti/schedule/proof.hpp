@@ -66,8 +66,9 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     bool matched = false;
     int peer = 0;
     int count = 0;
-    int named = 0;   // where its block numbers begin in `arena_`
-    int values = 0;  // where the values sent, or arrived, begin in `arena_`; of a local step, its source's block numbers
+    int named = 0;  // where its block numbers begin in `arena_`
+    int values =
+        0;  // where the values sent, or arrived, begin in `arena_`; of a local step, its source's block numbers
   };
   struct rank_state {
     int round = 0;
@@ -423,8 +424,8 @@ constexpr bool proved_for_sizes(std::integer_sequence<int, I...>) {
 
 /// Executes `s` symbolically as collective `C` on all of `size` ranks: every contribution exactly once, every send
 /// meets a receive of the same blocks, no deadlock, hazards declared, rank order and canonical tree where claimed, one
-/// expression on all ranks of an allreduce unless that is denied. Schedules without a root ignore `root`. Cost: about the number of blocks sent, times size
-/// / 64.
+/// expression on all ranks of an allreduce unless that is denied. Schedules without a root ignore `root`. Cost: about
+/// the number of blocks sent, times size / 64.
 template <collective C, schedule S>
 constexpr verdict verify(const S& s, int size, int root = 0) {
   return detail::symbolic_run<C, S>(s, size, root)();

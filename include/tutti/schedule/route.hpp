@@ -38,8 +38,8 @@ concept multi_port_route = requires(int n) {
 ///   `R::entry(size, k, port)`, where an empty `what` means no message.
 ///
 /// Optional: `R::group_type` (default `cyclic`), `R::supports(size)` (default every size), `R::rank_ordered` (default
-/// false; true: lower ranks are folded as left operands and that keeps rank order), `R::canonical(size)` (default false;
-/// true: and it folds along the canonical tree). Semantics: `valid_route`.
+/// false; true: lower ranks are folded as left operands and that keeps rank order), `R::canonical(size)` (default
+/// false; true: and it folds along the canonical tree). Semantics: `valid_route`.
 template <class R>
 concept route = (detail::single_port_route<R> || detail::multi_port_route<R>)&&requires(int n) {
   { R::name } -> std::convertible_to<std::string_view>;

@@ -6,10 +6,12 @@ namespace tutti {
 /// A network in the LogGP model with several ports and folding: all times in seconds. The defaults are those of a
 /// cluster on 100 Gbit/s.
 ///
-/// A message of n bytes keeps its sender's processor busy for `overhead`, and a port of its sender for
-/// `gap + n * byte`; it reaches the receiver `latency` after its last byte has left, where it keeps a port busy for
-/// `gap + n * byte`, in the order of arrival, as its bytes come in, and the processor for `overhead`, and for
-/// `n * fold` if it is folded. Source: Alexandrov, Ionescu, Schauser, Scheiman, LogGP, 1995.
+/// A message of n bytes keeps its sender's processor busy for `overhead`, then a port of its sender for `n * byte` and
+/// `gap`: the bytes first. Its first byte reaches the receiver `latency` after it has left; there a port is busy for
+/// `n * byte` and `gap`, as the bytes come in, with one message after the other in the order in which they arrive. Then
+/// the receiver's processor is busy for `overhead`, and for `n * fold` if the message is folded. So a message alone
+/// takes `overhead + n * byte + latency + overhead` and what folding takes. Receivers take in what arrives before they
+/// ask for it. Source: Alexandrov, Ionescu, Schauser, Scheiman, LogGP, 1995.
 struct network {
   double latency = 1.5e-6;   ///< L: from the sender's network interface to the receiver's
   double overhead = 300e-9;  ///< o: processor time for one message, at each end

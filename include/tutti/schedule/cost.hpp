@@ -1,59 +1,127 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/schedule/schedule.hpp>
+#include <tutti/core/layout.hpp>
+#include <tutti/core/set_size.hpp>
+#include <tutti/schedule/proof_buffer.hpp>
+#include <tutti/schedule/traffic.hpp>
 
 #include <algorithm>
+#include <cstddef>
 
 namespace tutti {
 
-/// What a schedule costs, counted from it. Blocks are of n / blocks(size) bytes each, of the vector that the schedule
-/// divides.
+/// What a schedule costs, counted from it: in blocks, each of n / blocks(size) bytes, or in bytes. Consecutive steps of
+/// a round to the same peer in the same direction are one message.
 struct schedule_cost {
   int rounds = 0;          ///< of the rank that has most
   int fan_in = 0;          ///< most messages that arrive at one rank in one round
   long long messages = 0;  ///< of all ranks
-  long long volume = 0;    ///< blocks sent by all ranks
-  long long sent = 0;      ///< blocks sent by the rank that sends most
-  long long received = 0;  ///< blocks received by the rank that receives most
-  long long folds = 0;     ///< blocks folded in by the rank that folds most
+  long long busiest = 0;   ///< messages sent by the rank that sends most
+  long long volume = 0;    ///< blocks or bytes sent by all ranks
+  long long sent = 0;      ///< blocks or bytes sent by the rank that sends most
+  long long received = 0;  ///< blocks or bytes received by the rank that receives most
+  long long folds = 0;     ///< blocks or bytes folded in by the rank that folds most
+  long long scratch = 0;   ///< blocks or bytes beside the vector that a round needs: for the largest message that is
+                           ///< folded in, and for copies of what the round both sends and overwrites
 
   friend constexpr bool operator==(const schedule_cost&, const schedule_cost&) = default;
 };
 
-/// Counts `s` among `size` ranks by asking for every step of every rank.
-template <schedule S>
-constexpr schedule_cost count(const S& s, int size) {
+namespace detail {
+
+/// What a rank both sends and overwrites in a round: the ranks' executors copy it. `S::overlapping` says whether there
+/// can be any; what is folded into needs no copy, since it is folded when everything has been sent.
+template <schedule S, class Measure>
+class overlap_counter {
+ public:
+  constexpr overlap_counter(const S& s, int size, const Measure& measure)
+      : schedule_{s}, measure_{measure}, blocks_{s.blocks(size)}, marks_(S::overlapping ? 2 * blocks_ : 0, 0) {}
+
+  constexpr long long of_round(place at, int k) {
+    long long copied = 0;
+    if constexpr (S::overlapping) {
+      ++round_;
+      schedule_.round(at, k, [&](auto step) {
+        if constexpr (is_send<decltype(step)> || is_recv<decltype(step)>) {
+          constexpr int mine = is_send<decltype(step)> ? 0 : 1;
+          for (int i = 0; i < step.what.count; ++i) {
+            const int block = step.what.at(i, blocks_);
+            if (marks_[2 * block + mine] == round_) continue;
+            marks_[2 * block + mine] = round_;
+            if (marks_[2 * block + 1 - mine] == round_) copied += measure_(one_block(block));
+          }
+        }
+      });
+    }
+    return copied;
+  }
+
+ private:
+  const S& schedule_;
+  const Measure& measure_;
+  int blocks_;
+  int round_ = 0;
+  proof_buffer<int> marks_;
+};
+
+template <schedule S, class Measure>
+constexpr schedule_cost count_by(const S& s, int size, const Measure& measure) {
   schedule_cost total;
+  overlap_counter<S, Measure> overlap(s, size, measure);
   for (int rank = 0; rank < size; ++rank) {
     const place at{rank, size};
     const int rounds = s.rounds(at);
-    long long sent = 0;
-    long long received = 0;
-    long long folds = 0;
-    for (int k = 0; k < rounds; ++k) {
+    schedule_cost mine;
+    for (int k = next_round(s, at, 0); k < rounds; k = next_round(s, at, k + 1)) {
       int arrivals = 0;
-      s.round(at, k, [&](auto step) {
-        if constexpr (is_send<decltype(step)>) {
-          ++total.messages;
-          sent += step.what.count;
-        } else if constexpr (is_local<decltype(step)>) {
-          folds += step.what.count;
+      long long largest = 0;
+      for_each_message(s, at, k, measure, [&](const message_end& m) {
+        if (m.sent) {
+          ++mine.messages;
+          mine.sent += m.size;
         } else {
-          ++arrivals;
-          received += step.what.count;
-          if constexpr (is_combine<decltype(step)>) folds += step.what.count;
+          if (m.peer != rank) ++arrivals;
+          mine.received += m.size;
+          mine.folds += m.folded;
+          if (m.peer != rank) largest = std::max(largest, m.folded);
         }
       });
       total.fan_in = std::max(total.fan_in, arrivals);
+      total.scratch = std::max(total.scratch, largest + overlap.of_round(at, k));
     }
     total.rounds = std::max(total.rounds, rounds);
-    total.volume += sent;
-    total.sent = std::max(total.sent, sent);
-    total.received = std::max(total.received, received);
-    total.folds = std::max(total.folds, folds);
+    total.messages += mine.messages;
+    total.busiest = std::max(total.busiest, mine.messages);
+    total.volume += mine.sent;
+    total.sent = std::max(total.sent, mine.sent);
+    total.received = std::max(total.received, mine.received);
+    total.folds = std::max(total.folds, mine.folds);
   }
   return total;
+}
+
+struct set_blocks {
+  constexpr long long operator()(block_set set) const { return set.count; }
+};
+
+struct set_bytes {
+  layout of;
+  constexpr long long operator()(block_set set) const { return static_cast<long long>(size_of(of, set)); }
+};
+
+}  // namespace detail
+
+/// Counts `s` among `size` ranks in blocks, by asking for every step of every rank.
+template <schedule S>
+constexpr schedule_cost count(const S& s, int size) {
+  return detail::count_by(s, size, detail::set_blocks{});
+}
+
+/// The same in bytes, for a vector of `bytes` bytes divided as `layout` divides it.
+template <schedule S>
+constexpr schedule_cost count(const S& s, int size, std::size_t bytes) {
+  return detail::count_by(s, size, detail::set_bytes{{bytes, s.blocks(size)}});
 }
 
 }  // namespace tutti

@@ -32,8 +32,8 @@ struct full_topology {
   constexpr double width(int) const { return 1; }
 };
 
-/// A ring, which messages walk the shorter way, upward if both are equally long. Link x leads from rank x to x + 1, link
-/// size + x from rank x to x - 1.
+/// A ring, which messages walk the shorter way, upward if both are equally long. Link x leads from rank x to x + 1,
+/// link size + x from rank x to x - 1.
 struct ring_topology {
   int size;
 

@@ -20,3 +20,30 @@
 #include <tutti/schedule/ring.hpp>
 #include <tutti/schedule/scatter_allgather.hpp>
 #include <tutti/schedule/single_master.hpp>
+
+namespace tutti {
+
+/// Calls `f.template operator()<A>()` for every algorithm A of the library, in the order of the README's table. Tables,
+/// charts and tests that go over all algorithms go over this list.
+template <class F>
+constexpr void for_each_algorithm(F&& f) {
+  const auto each = [&]<class... A>() { (f.template operator()<A>(), ...); };
+  each.template operator()<flat,                      //
+                           ring,                      //
+                           circulant,                 //
+                           pat,                       //
+                           bruck,                     //
+                           hypercube_halving,         //
+                           hypercube_doubling,        //
+                           halving_doubling,          //
+                           recursive_doubling,        //
+                           recursive_multiplying<4>,  //
+                           binomial,                  //
+                           single_master,             //
+                           naive,                     //
+                           scatter_allgather,         //
+                           reduce_scatter_gather,     //
+                           dissemination>();
+}
+
+}  // namespace tutti

@@ -22,6 +22,7 @@ const std::map<std::string, std::set<std::string>> may_include{
     {"schedule", {"core", "schedule"}},
     {"transport", {"core", "transport"}},
     {"communicator", {"core", "communicator"}},
+    {"simulation", {"core", "schedule", "simulation"}},
     {"collective", {"core", "schedule", "communicator", "collective"}},
     {"training", {"core", "schedule", "communicator", "collective", "training"}},
 };
@@ -81,6 +82,7 @@ bool is_ours(const std::string& included) { return included.starts_with("tutti/"
 TEST_CASE("the check of include directions objects to what it should") {
   CHECK_FALSE(objection("tutti/schedule/ring.hpp", "tutti/core/place.hpp"));
   CHECK_FALSE(objection("tutti/collective/allreduce.hpp", "tutti/schedule/ring.hpp"));
+  CHECK_FALSE(objection("tutti/simulation/simulate.hpp", "tutti/schedule/ring.hpp"));
   CHECK_FALSE(objection("tutti/training/sgd.hpp", "tutti/collective/allreduce.hpp"));
   CHECK_FALSE(objection("tutti/transport/threads.hpp", "tutti/core/transport.hpp"));
   CHECK_FALSE(objection("tutti/transport/threads/lane.hpp", "tutti/transport/threads/group.hpp"));
@@ -91,6 +93,9 @@ TEST_CASE("the check of include directions objects to what it should") {
   CHECK(objection("tutti/schedule/ring.hpp", "tutti/collective/allreduce.hpp"));
   CHECK(objection("tutti/transport/threads.hpp", "tutti/schedule/ring.hpp"));
   CHECK(objection("tutti/transport/threads.hpp", "tutti/collective/allreduce.hpp"));
+  CHECK(objection("tutti/schedule/cost.hpp", "tutti/simulation/simulate.hpp"));
+  CHECK(objection("tutti/simulation/simulate.hpp", "tutti/collective/allreduce.hpp"));
+  CHECK(objection("tutti/simulation/simulate.hpp", "tutti/transport/threads.hpp"));
   CHECK(objection("tutti/communicator/communicator.hpp", "tutti/training/sgd.hpp"));
   CHECK(objection("tutti/collective/allreduce.hpp", "tutti/training/sgd.hpp"));
   CHECK(objection("tutti/collective/allreduce.hpp", "tutti/transport/threads.hpp"));

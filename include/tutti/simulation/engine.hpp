@@ -67,7 +67,7 @@ class simulation_engine {
   /// The round that the rank begins or continues with.
   int& round(int rank) { return state(rank).round; }
 
-  void send(int rank, int peer, long long size) {
+  [[gnu::noinline]] void send(int rank, int peer, long long size) {
     check_peer(rank, peer);
     rank_state& me = state(rank);
     const auto bytes = static_cast<double>(size);
@@ -82,7 +82,7 @@ class simulation_engine {
     }
   }
 
-  void expect(int rank, int peer, long long folded) {
+  [[gnu::noinline]] void expect(int rank, int peer, long long folded) {
     check_peer(rank, peer);
     rank_state& me = state(rank);
     const double folding = static_cast<double>(folded) * net_.fold;
@@ -103,7 +103,7 @@ class simulation_engine {
   void fold(int rank, long long bytes) { state(rank).local += static_cast<double>(bytes) * net_.fold; }
 
   /// The round has been described. Tells whether it is complete already.
-  bool end_round(int rank) {
+  [[gnu::noinline]] bool end_round(int rank) {
     rank_state& me = state(rank);
     me.clock.processor += me.local;
     me.local = 0;
@@ -127,7 +127,7 @@ class simulation_engine {
   }
 
   /// Goes on until an event completes a rank's round; tells which rank, or -1 if there are no more events.
-  int next() {
+  [[gnu::noinline]] int next() {
     while (!events_.empty()) {
       if (const auto* coming = events_.peek(6)) __builtin_prefetch(&ranks_[static_cast<std::size_t>(coming->to)], 1);
       const auto e = events_.pop();
@@ -140,7 +140,7 @@ class simulation_engine {
   double time(int rank) const { return ranks_[static_cast<std::size_t>(rank)].clock.processor; }
 
   /// Throws if a rank waits for what nobody has sent, or was sent what it did not wait for.
-  void check_end() const {
+  [[gnu::noinline]] void check_end() const {
     if (finished_ == wires_.size && early_.empty()) return;
     for (int rank = 0; rank < wires_.size; ++rank) {
       const rank_state& me = ranks_[static_cast<std::size_t>(rank)];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // Trains a perceptron of two layers on images of digits, data-parallel. `train_digits --help` lists the flags.
 
-#include "chart.hpp"
 #include "choice.hpp"
 #include "images.hpp"
+#include "loss_chart.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 #include "training.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "chart.hpp"
+#include "loss_chart.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "chart.hpp"
 #include "images.hpp"
+#include "loss_chart.hpp"
 #include "options.hpp"
 #include "perceptron.hpp"
 

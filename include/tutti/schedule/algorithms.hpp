@@ -38,6 +38,7 @@ constexpr void for_each_algorithm(F&& f) {
                            halving_doubling,          //
                            recursive_doubling,        //
                            recursive_multiplying<4>,  //
+                           census,                    //
                            binomial,                  //
                            single_master,             //
                            naive,                     //

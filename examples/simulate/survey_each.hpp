@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "survey.hpp"
+
+#include <tutti/schedule/algorithms.hpp>
+#include <tutti/simulation/simulate.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+namespace planning {
+
+/// Whether a round of the schedule is found by looking at every block: then large numbers of ranks take too long.
+template <class S>
+inline constexpr bool searched = false;
+template <tutti::route R>
+inline constexpr bool searched<tutti::alltoall_of<R>> = true;
+template <tutti::route R>
+inline constexpr bool searched<tutti::scatter_of<R>> = true;
+template <class S>
+inline constexpr bool searched<tutti::dual<S>> = searched<S>;
+template <class A, class B>
+inline constexpr bool searched<tutti::then<A, B>> = searched<A> || searched<B>;
+
+template <class S>
+concept segmented = requires(const S& s) {
+  { s.segments } -> std::convertible_to<int>;
+};
+
+/// The schedule with root 0 and, where it cuts the vector into segments, as many as the model says: the way is L rounds
+/// longer than one, and segments of sqrt(n alpha / (L beta)) bytes balance filling it against starting each.
+template <class S>
+S make_schedule(const question& asked) {
+  const auto with = [](int segments) {
+    if constexpr (segmented<S> && tutti::rooted<S>) {
+      return S{0, segments};
+    } else if constexpr (segmented<S>) {
+      return S{segments};
+    } else if constexpr (tutti::rooted<S>) {
+      return S{0};
+    } else {
+      return S{};
+    }
+  };
+  if constexpr (segmented<S>) {
+    const double alpha = asked.network.latency + 2 * asked.network.overhead;
+    const double filling = with(1).rounds({asked.ranks - 1, asked.ranks}) - 1;
+    const double ideal = std::sqrt(static_cast<double>(asked.bytes) * asked.network.byte * filling / alpha);
+    return with(std::isfinite(ideal) ? static_cast<int>(std::clamp(ideal, 1.0, 4096.0)) : 1);
+  } else {
+    return with(1);
+  }
+}
+
+/// Why the simulation would be too much, if it would be. Guessed from a rank in the middle.
+template <class S>
+std::string too_much(const S& s, const question& asked, const limits& most) {
+  const int p = asked.ranks;
+  const bool even = asked.bytes % static_cast<std::size_t>(s.blocks(p)) == 0;
+  const bool one_for_all = tutti::symmetric_schedule<S>::among(p) && (even || tutti::relays_blocks<S>);
+  const double ranks = one_for_all ? 1 : p;
+  const tutti::place middle{p / 2, p};
+  const int rounds = s.rounds(middle);
+  char text[96];
+  if (searched<S> && ranks * p * rounds > 2e9) {
+    std::snprintf(text, sizeof text, "left out: %d ranks would look at %d blocks in each of %d rounds", p, p, rounds);
+    return text;
+  }
+  double messages = 0, in_flight = 0;
+  for (int k = tutti::next_round(s, middle, 0); k < rounds; k = tutti::next_round(s, middle, k + 1)) {
+    int sends = 0;
+    s.round(middle, k, [&](auto step) {
+      if constexpr (tutti::is_send<decltype(step)>) ++sends;
+    });
+    messages += sends;
+    in_flight = std::max<double>(in_flight, sends);
+    if (ranks * messages > most.messages || ranks * in_flight > most.in_flight) {
+      std::snprintf(text, sizeof text, "left out: about %.1g messages or more, and no rank stands for all",
+                    static_cast<double>(p) * messages * rounds / (k + 1));
+      return text;
+    }
+  }
+  return {};
+}
+
+template <tutti::collective C>
+std::vector<answer> survey_each(const question& asked, const limits& most, const std::vector<std::string_view>& only) {
+  std::vector<answer> answers;
+  tutti::for_each_algorithm([&]<class A>() {
+    if constexpr (tutti::implements<A, C>) {
+      const std::string_view name = tutti::name_of<A>();
+      if (!tutti::supports<A>(asked.ranks)) return;
+      if (!only.empty() && std::find(only.begin(), only.end(), name) == only.end()) return;
+      const auto s = make_schedule<tutti::schedule_for<C, A>>(asked);
+      answer mine;
+      mine.algorithm = name;
+      mine.left_out = too_much(s, asked, most);
+      if (mine) {
+        const auto begin = std::chrono::steady_clock::now();
+        mine.result = tutti::simulate(s, asked.ranks, C == tutti::collective::barrier ? 0 : asked.bytes, asked.network);
+        mine.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      }
+      answers.push_back(mine);
+    }
+  });
+  return answers;
+}
+
+}  // namespace planning

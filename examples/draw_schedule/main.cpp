@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Draws who sends what to whom and when: the space-time diagram of an algorithm as an SVG picture.
+
+#include <tutti/schedule/algorithms.hpp>
+
+#include <charconv>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "diagram.hpp"
+#include "recording.hpp"
+
+namespace {
+
+constexpr std::string_view usage =
+    "usage: draw_schedule ALGORITHM COLLECTIVE RANKS [--root R] [--segments K] -o FILE.svg\n"
+    "  RANKS is from 1 to 64; --root where the collective has one (default 0); --segments where the algorithm "
+    "pipelines\n"
+    "  (default 4). For example: draw_schedule circulant allreduce 8 -o circulant.svg\n";
+
+/// What the user got wrong.
+struct wrong : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+struct options {
+  std::string algorithm;
+  std::string collective;
+  int ranks = 0;
+  int root = 0;
+  int segments = 4;
+  std::string file;
+};
+
+int number(const std::string& what, std::string_view text, int least, int most) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
+    throw wrong(what + " must be a number from " + std::to_string(least) + " to " + std::to_string(most) + ", not '" +
+                std::string(text) + "'");
+  }
+  return value;
+}
+
+options parse(int count, char** words) {
+  constexpr int most_ranks = 64;
+  options chosen;
+  int positional = 0;
+  std::optional<std::string> root;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    const auto value = [&]() -> std::string {
+      if (i + 1 >= count) throw wrong(word + " needs a value");
+      return words[++i];
+    };
+    if (word == "-o") {
+      chosen.file = value();
+    } else if (word == "--root") {
+      root = value();
+    } else if (word == "--segments") {
+      chosen.segments = number(word, value(), 1, 64);
+    } else if (word.starts_with('-')) {
+      throw wrong("no such flag: " + word);
+    } else if (positional == 0) {
+      chosen.algorithm = word;
+      ++positional;
+    } else if (positional == 1) {
+      chosen.collective = word;
+      ++positional;
+    } else if (positional == 2) {
+      chosen.ranks = number("RANKS", word, 1, most_ranks);
+      ++positional;
+    } else {
+      throw wrong("one argument too many: " + word);
+    }
+  }
+  if (positional < 3) throw wrong("an algorithm, a collective and a number of ranks are needed; --help tells how");
+  if (chosen.file.empty()) throw wrong("-o FILE.svg is needed");
+  if (root) chosen.root = number("--root", *root, 0, chosen.ranks - 1);
+  return chosen;
+}
+
+template <tutti::collective C, class A>
+drawing::recording record(const options& chosen) {
+  using S = tutti::schedule_for<C, A>;
+  const S schedule = tutti::detail::make_schedule<S>(chosen.root, chosen.segments);
+  drawing::recording result = drawing::record(schedule, chosen.ranks);
+  result.algorithm = tutti::name_of<A>();
+  result.collective = tutti::name_of(C);
+  if (tutti::rooted<S>) result.root = chosen.root;
+  if (tutti::segmented<S>) result.segments = chosen.segments;
+  return result;
+}
+
+/// Looks for the algorithm and the collective by name.
+class finder {
+ public:
+  explicit finder(const options& chosen) : chosen_(chosen) {}
+
+  template <class A>
+  void operator()() {
+    names_ += (names_.empty() ? "" : ", ") + std::string(tutti::name_of<A>());
+    if (chosen_.algorithm != tutti::name_of<A>()) return;
+    known_ = true;
+    using enum tutti::collective;
+    const auto each = [&]<tutti::collective... C>() { (try_one<C, A>(), ...); };
+    each.template operator()<broadcast, scatter, gather, reduce, reduce_scatter, allgather, allreduce, alltoall,
+                             barrier, scan, exscan>();
+  }
+
+  drawing::recording result() const {
+    if (!known_) throw wrong("no such algorithm: " + chosen_.algorithm + " (there are " + names_ + ")");
+    if (unsupported_) {
+      throw wrong(chosen_.algorithm + " does not support " + std::to_string(chosen_.ranks) + " ranks");
+    }
+    if (!found_)
+      throw wrong(chosen_.algorithm + " has no collective " + chosen_.collective + " (it has " + offers_ + ")");
+    return *found_;
+  }
+
+ private:
+  template <tutti::collective C, class A>
+  void try_one() {
+    if constexpr (tutti::implements<A, C>) {
+      offers_ += (offers_.empty() ? "" : ", ") + std::string(tutti::name_of(C));
+      if (chosen_.collective != tutti::name_of(C)) return;
+      unsupported_ = !tutti::supports<A>(chosen_.ranks);
+      if (!unsupported_) found_ = record<C, A>(chosen_);
+    }
+  }
+
+  const options& chosen_;
+  std::string names_;
+  std::string offers_;
+  bool known_ = false;
+  bool unsupported_ = false;
+  std::optional<drawing::recording> found_;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count == 2 && std::string_view(words[1]) == "--help") {
+    std::cout << usage;
+    return 0;
+  }
+  try {
+    const options chosen = parse(count, words);
+    finder find(chosen);
+    tutti::for_each_algorithm(find);
+    const drawing::recording schedule = find.result();
+    std::ofstream file(chosen.file);
+    file << drawing::diagram(schedule) << std::flush;
+    if (!file) throw wrong("cannot write " + chosen.file);
+    std::cout << chosen.file << ": " << schedule.rounds << " rounds, " << schedule.arrows.size() << " messages\n";
+    return 0;
+  } catch (const wrong& e) {
+    std::cerr << "draw_schedule: " << e.what() << '\n';
+    return 2;
+  }
+}

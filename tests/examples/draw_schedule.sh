@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
+#
+# Tests the example draw_schedule as its users meet it: draw_schedule.sh PROGRAM
+set -uo pipefail
+export LC_ALL=C
+program=$(readlink -f "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+failures=0
+fail() {
+  echo "FAILED: $*" >&2
+  failures=$((failures + 1))
+}
+
+# rejects PATTERN ARGUMENTS: one line on standard error, like the pattern; nothing on standard output; exit code 2.
+rejects() {
+  local pattern=$1 code
+  shift
+  timeout 60 "$program" "$@" >out 2>err </dev/null
+  code=$?
+  [[ $code == 2 ]] || fail "exit code $code, not 2: $*"
+  [[ ! -s out ]] || fail "something on standard output: $*"
+  [[ $(wc -l <err) == 1 ]] || fail "$(wc -l <err) lines on standard error: $*"
+  grep -qE "^draw_schedule: .*$pattern" err || fail "'$(cat err)' does not say '$pattern': $*"
+}
+
+# draws MESSAGES ARGUMENTS: a picture with an arrow for each of so many messages.
+draws() {
+  local messages=$1
+  shift
+  rm -f picture.svg
+  timeout 60 "$program" "$@" -o picture.svg >out 2>err </dev/null || fail "exit code $?, '$(cat err)': $*"
+  [[ $(grep -c 'marker-end\|opacity="0.25"' picture.svg) == $((messages + legends)) ]] ||
+    fail "$(grep -c 'marker-end\|opacity="0.25"' picture.svg) arrows, not $messages and $legends of the legend: $*"
+  grep -q '^</svg>$' picture.svg || fail "the picture has no end: $*"
+}
+
+rejects "an algorithm, a collective and a number of ranks are needed"
+rejects "no such algorithm: fast .there are flat, ring" fast allreduce 4 -o x.svg
+rejects "naive has no collective gather .it has allreduce" naive gather 4 -o x.svg
+rejects "hypercube_halving does not support 6 ranks" hypercube_halving allreduce 6 -o x.svg
+for ranks in 0 65 four ""; do rejects "RANKS must be a number from 1 to 64, not '$ranks'" ring allreduce "$ranks" -o x.svg; done
+rejects "-o FILE.svg is needed" ring allreduce 4
+rejects "-o needs a value" ring allreduce 4 -o
+rejects "cannot write nowhere/x.svg" ring allreduce 4 -o nowhere/x.svg
+rejects "--root must be a number from 0 to 3, not '4'" binomial reduce 4 --root 4 -o x.svg
+rejects "one argument too many: 5" ring allreduce 4 5 -o x.svg
+rejects "no such flag: --rot" ring allreduce 4 --rot 1 -o x.svg
+[[ ! -e x.svg ]] || fail "a picture of what was refused"
+
+legends=1
+draws 15 binomial reduce 16 --root 3
+grep -q 'reduce by binomial, 16 ranks, root 3' picture.svg || fail "no title"
+draws 56 flat reduce_scatter 8
+draws 160 circulant reduce_scatter 32
+legends=2
+draws 48 circulant allreduce 8
+grep -q '>4-7</text>' picture.svg || fail "rank 0 sends blocks 4 to 7 first"
+grep -q '>6-1</text>' picture.svg || fail "rank 2 sends blocks 6 to 1 first"
+legends=0
+draws 0 ring allreduce 1
+"$program" --help | grep -q '^usage: draw_schedule' || fail "no help"
+
+((failures == 0)) && echo "all as it should be"
+exit $((failures > 0))

@@ -144,7 +144,11 @@ class picture {
   std::string subtitle() const {
     std::string text = std::to_string(schedule_.rounds) + (schedule_.rounds == 1 ? " round, " : " rounds, ") +
                        std::to_string(schedule_.arrows.size()) + " messages, ";
-    if (schedule_.blocks == 1) return text + "each of the whole vector";
+    if (schedule_.blocks == 1) {
+      for (const arrow& a : schedule_.arrows)
+        if (!a.blocks.empty()) return text + "each of a whole vector: the rank's first, or v1, its second";
+      return text + "each of the whole vector";
+    }
     text += "a vector of " + std::to_string(schedule_.blocks);
     const bool slots = schedule_.collective == "alltoall";
     return text +

@@ -1,85 +1,23 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
-#include <tutti/core/inline.hpp>
-#include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
+#include <tutti/transport/call_log.hpp>
 #include <tutti/transport/threads/channel.hpp>
 
 #include <atomic>
-#include <cstdint>
+#include <cstddef>
 #include <mutex>
-#include <string>
 #include <utility>
 
 namespace tutti::detail {
 
-/// The last calls of one rank, for others to read when something does not fit: a seqlock for each entry, made of
-/// release stores and acquire loads alone.
-class call_log {
- public:
-  static constexpr std::size_t length = 16;
-
-  TUTTI_ALWAYS_INLINE void write(const call& c) noexcept {
-    entry& e = entries_[c.sequence % length];
-    e.sequence.store(0, std::memory_order_relaxed);
-    e.signature.store(c.signature, std::memory_order_release);
-    e.history.store(c.history, std::memory_order_release);
-    e.count.store(c.count, std::memory_order_release);
-    e.root.store(c.root, std::memory_order_release);
-    e.file.store(c.where.file, std::memory_order_release);
-    e.line.store(c.where.line, std::memory_order_release);
-    e.sequence.store(c.sequence, std::memory_order_release);
-  }
-
-  /// The call with that number, if it is among the last ones; else one without a signature.
-  call read(std::uint64_t sequence) const noexcept {
-    const entry& e = entries_[sequence % length];
-    if (e.sequence.load(std::memory_order_acquire) != sequence) return {};
-    call c;
-    c.signature = e.signature.load(std::memory_order_acquire);
-    c.history = e.history.load(std::memory_order_acquire);
-    c.count = e.count.load(std::memory_order_acquire);
-    c.root = e.root.load(std::memory_order_acquire);
-    c.where.file = e.file.load(std::memory_order_acquire);
-    c.where.line = e.line.load(std::memory_order_acquire);
-    c.sequence = sequence;
-    if (e.sequence.load(std::memory_order_relaxed) != sequence) return {};
-    return c;
-  }
-
-  /// The number of the last call, 0 if there was none.
-  std::uint64_t last() const noexcept {
-    std::uint64_t greatest = 0;
-    for (const entry& e : entries_) {
-      const std::uint64_t sequence = e.sequence.load(std::memory_order_acquire);
-      if (sequence > greatest) greatest = sequence;
-    }
-    return greatest;
-  }
-
- private:
-  struct alignas(64) entry {
-    std::atomic<std::uint64_t> sequence{0};
-    std::atomic<const call_signature*> signature{nullptr};
-    std::atomic<std::uint64_t> history{0};
-    std::atomic<std::size_t> count{0};
-    std::atomic<int> root{-1};
-    std::atomic<const char*> file{""};
-    std::atomic<unsigned> line{0};
-  };
-  entry entries_[length];
-};
-
-enum class presence : int { running, left, failed };
-
 /// What the others may know of one rank.
 struct alignas(128) rank_state {
   doorbell bell;
-  alignas(64) std::atomic<presence> status{presence::running};
+  alignas(64) std::atomic<bool> left{false};  // its function has returned or thrown
   call_log log;
 };
 
@@ -147,42 +85,23 @@ class threads_group {
     const std::lock_guard lock(mutex_);
     return failed() && failure_.kind == errc::peer_failed ? failure_.peer : -1;
   }
-  /// A rank's function has returned.
-  void leave(int rank, presence how) {
-    state(rank).status.store(how, std::memory_order_release);
+  /// A rank's function has returned or thrown.
+  void leave(int rank) {
+    state(rank).left.store(true, std::memory_order_release);
     wake_all();
   }
 
-  /// The first call that the two ranks have in their logs and that is not the same; where one has called more, what the
-  /// other never called.
+  /// The two ranks have not made the same calls.
   [[gnu::noinline, gnu::cold]] void disagree(int one, int other) {
-    const int first = one < other ? one : other;
-    const int second = one < other ? other : one;
-    const call_log& firsts = state(first).log;
-    const call_log& seconds = state(second).log;
-    const std::uint64_t last = firsts.last() > seconds.last() ? firsts.last() : seconds.last();
-    for (std::uint64_t number = last > call_log::length ? last - call_log::length + 1 : 1; number <= last; ++number) {
-      const call a = firsts.read(number);
-      const call b = seconds.read(number);
-      if (alike(a, b)) continue;
-      // Named in rank order, so that the text does not depend on who noticed.
-      fail({errc::mismatch, first,
-            message() << "rank " << first << " called " << words(a) << "; rank " << second << " called " << words(b)});
-      return;
-    }
-    fail({errc::mismatch, first,
-          message() << "rank " << first << " and rank " << second << " called different things some time ago"});
+    fail(disagreement(one, state(one).log, other, state(other).log));
   }
 
   /// After every rank has left: fails the group if they have not all made the same calls.
   [[gnu::noinline]] void check_same_calls() {
     for (int rank = 1; rank < size_; ++rank) {
-      const call_log& zero = state(0).log;
-      const call_log& log = state(rank).log;
-      if (!alike(zero.read(zero.last()), log.read(log.last()))) {
-        disagree(0, rank);
-        return;
-      }
+      if (same_last_call(state(0).log, state(rank).log)) continue;
+      disagree(0, rank);
+      return;
     }
   }
 
@@ -192,15 +111,6 @@ class threads_group {
     owned_array<std::atomic<channel*>> channels;
     owned_array<board> boards;
   };
-
-  /// Neither was called, or both and they fit together.
-  static bool alike(const call& a, const call& b) {
-    if (a.signature == nullptr || b.signature == nullptr) return a.signature == b.signature;
-    return a.fingerprint() == b.fingerprint();
-  }
-  static std::string words(const call& c) {
-    return c.signature == nullptr ? std::string("nothing that fits") : c.describe();
-  }
 
   lane_table& table(int lane) {
     const std::lock_guard lock(mutex_);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
+#include <tutti/core/message.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/threads/lane_boards.hpp>
 

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <tutti/core/call.hpp>
-#include <tutti/core/error.hpp>
-#include <tutti/core/message.hpp>
 #include <tutti/core/wait.hpp>
+#include <tutti/transport/failures.hpp>
 #include <tutti/transport/threads/group.hpp>
 
 #include <sched.h>
@@ -47,10 +46,7 @@ class lane_waiting {
  protected:
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const message_slot& s, std::size_t bytes) {
     if (s.fingerprint == fingerprint_) {
-      group_->fail({errc::mismatch, peer,
-                    message() << "rank " << peer << " sent " << s.size() << " bytes where rank " << rank_ << " expects "
-                              << bytes << " in round " << round_ << " of " << call_.describe()
-                              << ": the schedule does not fit together"});
+      group_->fail(unexpected_size({rank_, peer, round_, call_}, s.size(), bytes));
     } else {
       group_->disagree(rank_, peer);
     }
@@ -113,27 +109,17 @@ class lane_waiting {
         group_->raise();
       }
     }
-    if (group_->state(awaited_).status.load(std::memory_order_acquire) == presence::running) return;
+    if (!group_->state(awaited_).left.load(std::memory_order_acquire)) return;
     // What it sent before it left is visible now: only another look in vain means that nothing will come.
     if (std::exchange(left_seen_, awaited_) != awaited_) return;
-    group_->fail({errc::peer_failed, awaited_,
-                  message() << "rank " << awaited_ << " left while rank " << rank_ << " waited for it in round "
-                            << round_ << " of " << call_.describe()});
+    group_->fail(left_early({rank_, awaited_, round_, call_}));
     group_->raise();
   }
 
   [[noreturn, gnu::noinline, gnu::cold]] void expire(std::chrono::steady_clock::time_point now) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count();
-    // The rank waited for may itself wait for another: if some have not come to this call, the last of them is to
-    // blame.
-    const auto last = [this](int rank) { return group_->state(rank).log.last(); };
-    int late = awaited_;
-    for (int rank = 0; rank < group_->size(); ++rank)
-      if (last(rank) < call_.sequence && last(rank) < last(late)) late = rank;
-    group_->fail({errc::timed_out, late,
-                  message() << "rank " << late << " was late: rank " << rank_ << " waited " << waited << " ms for rank "
-                            << awaited_ << " in round " << round_ << " of " << call_.describe()
-                            << (last(late) < call_.sequence ? ", which that rank has not called" : "")});
+    group_->fail(too_late({rank_, awaited_, round_, call_}, group_->size(), waited,
+                          [this](int rank) { return group_->state(rank).log.last(); }));
     group_->raise();
   }
 

@@ -73,6 +73,7 @@ struct intake {
           const T* const own = storage.source(block);
           const bool left = how == kind::left;
           fold_pair(storage.target(block), left ? arriving : own, left ? own : arriving, n, op, streaming);
+          folded(n);
         }
         storage.mark(block);
       } else {
@@ -179,6 +180,10 @@ struct intake {
     if constexpr (viewing_lane<L>) lane.release(peer);
   }
 
+  TUTTI_ALWAYS_INLINE void folded([[maybe_unused]] std::size_t n) const {
+    if constexpr (timed_lane<L>) lane.folded(n * sizeof(T));
+  }
+
   /// A view of elements that must be aligned to more than memory usually is.
   const std::byte* aligned(const std::byte* view, std::size_t n) const {
     if (reinterpret_cast<std::uintptr_t>(view) % alignof(T) == 0) return view;
@@ -214,6 +219,7 @@ struct intake {
         copy_elements(to, reinterpret_cast<const T*>(from[0].view) + done, run, streaming);
       } else if constexpr (!std::is_same_v<Op, no_operation>) {
         fold(to, own, from, sources, done, run);
+        folded(sources * run);
       }
       done += run;
     }

@@ -84,6 +84,14 @@ concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data
   l.end_shared();
 };
 
+/// A lane that models time, and is told what a rank does with what has arrived.
+///
+/// - `folded(bytes)`: this rank has folded in so many bytes of what it received.
+template <class L>
+concept timed_lane = lane<L> && requires(L& l, std::size_t bytes) {
+  l.folded(bytes);
+};
+
 /// What a transport costs, for choosing algorithms: seconds.
 struct cost_parameters {
   double round;    ///< latency of one dependent round

@@ -39,17 +39,23 @@ inline message& operator<<(message& text, const waiting_place& at) {
   return {errc::peer_failed, at.awaited, text};
 }
 
-/// The deadline has passed. The rank waited for may itself wait for another: if some of `ranks` ranks have not come to
-/// this call, the last of them is to blame; `last(rank)` is the number of its last call.
+/// The rank waited for may itself wait for another: if some of `ranks` ranks have not come to this call, the last of
+/// them is late, else the one waited for; `last(rank)` is the number of its last call.
 template <class Last>
-[[gnu::noinline, gnu::cold]] failure too_late(const waiting_place& at, int ranks, long long milliseconds, Last&& last) {
+int last_to_come(const waiting_place& at, int ranks, Last&& last) {
   int late = at.awaited;
   for (int rank = 0; rank < ranks; ++rank)
     if (last(rank) < at.during.sequence && last(rank) < last(late)) late = rank;
+  return late;
+}
+
+/// The deadline has passed, and that rank is to blame; `came`: it has called what the others have.
+[[gnu::noinline, gnu::cold]] inline failure too_late(const waiting_place& at, int late, long long milliseconds,
+                                                     bool came) {
   message text;
   text << "rank " << late << " was late: rank " << at.rank << " waited " << milliseconds << " ms for rank "
        << at.awaited << at;
-  if (last(late) < at.during.sequence) text << ", which that rank has not called";
+  if (!came) text << ", which that rank has not called";
   return {errc::timed_out, late, text};
 }
 

@@ -118,8 +118,10 @@ class lane_waiting {
 
   [[noreturn, gnu::noinline, gnu::cold]] void expire(std::chrono::steady_clock::time_point now) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count();
-    group_->fail(too_late({rank_, awaited_, round_, call_}, group_->size(), waited,
-                          [this](int rank) { return group_->state(rank).log.last(); }));
+    const waiting_place here{rank_, awaited_, round_, call_};
+    const auto last = [this](int rank) { return group_->state(rank).log.last(); };
+    const int late = last_to_come(here, group_->size(), last);
+    group_->fail(too_late(here, late, waited, last(late) >= call_.sequence));
     group_->raise();
   }
 

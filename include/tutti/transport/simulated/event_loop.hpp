@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/error.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/simulated/agenda.hpp>
+#include <tutti/transport/simulated/chance.hpp>
+#include <tutti/transport/simulated/links.hpp>
+#include <tutti/transport/simulated/options.hpp>
+#include <tutti/transport/simulated/rank.hpp>
+#include <tutti/transport/simulated/trace.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace tutti::detail {
+
+/// Lets happen what is next in virtual time: a message arrives, or a rank goes on. One rank at a time runs, and calls
+/// this when it must wait; so nothing here is locked.
+class event_loop {
+ public:
+  event_loop(int size, const simulated_options& options)
+      : size_(size),
+        ranks_(static_cast<std::size_t>(size)),
+        links_(size, options),
+        agenda_(options.seed),
+        trace_(options.record),
+        draws_(chance(options.seed).of(2)) {}
+
+  int size() const { return size_; }
+  simulated_rank& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
+  /// That rank's end of a lane; made by whoever asks first.
+  lane_end& end(int r, int lane) {
+    auto& lanes = rank(r).lanes;
+    const auto index = static_cast<std::size_t>(lane);
+    if (lanes.size() <= index) lanes.resize(index + 1);
+    if (!lanes[index]) lanes[index] = std::make_unique<lane_end>(size_);
+    return *lanes[index];
+  }
+
+  bool failed() const noexcept { return failed_; }
+  /// Throws what the group failed of, if it failed.
+  void check() const {
+    if (failed_) failure_.raise();
+  }
+  /// The group becomes unusable; the first reason stays. Those who wait go on.
+  void fail(failure f) {
+    if (std::exchange(failed_, true)) return;
+    failure_ = std::move(f);
+    const virtual_time at = running_ < 0 ? now_ : later(now_, rank(running_).clock);
+    trace_.add({.kind = simulated_event_kind::failed, .picoseconds = at, .from = failure_.peer});
+    for (int r = 0; r < size_; ++r)
+      if (rank(r).state == standing::waiting) resume(rank(r), at);
+  }
+  /// The two ranks have not made the same calls.
+  void disagree(int one, int other) { fail(disagreement(one, rank(one).log, other, rank(other).log)); }
+
+ protected:
+  /// Gives the turn to who is next, and comes back when it is this rank's again.
+  void pass(int r) {
+    const int next = next_rank();
+    if (next == r) return;
+    rank(next).go.give();
+    rank(r).go.await();
+  }
+
+  /// The rank whose turn it is, after all that happens before it goes on; -1 if all have left.
+  int next_rank() {
+    for (;;) {
+      const int next = first_rank();
+      const virtual_time at = next < 0 ? never : when(rank(next));
+      if (!agenda_.empty() && agenda_.next() <= at) {
+        happen(agenda_.take());
+        continue;
+      }
+      if (next >= 0) {
+        if (rank(next).state == standing::waiting) resume(rank(next), at);  // its deadline has passed
+        now_ = later(now_, at);
+        running_ = next;
+        ++turns_;
+        return next;
+      }
+      if (std::all_of(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.state == standing::left; })) return -1;
+      fail(deadlock());
+    }
+  }
+
+  static void resume(simulated_rank& r, virtual_time at) {
+    r.state = standing::ready;
+    r.clock = later(r.clock, at);
+    r.deadline = never;
+  }
+  /// What the rank waits for is there.
+  static void wake(simulated_rank& r, virtual_time at) {
+    r.news = true;
+    if (r.state == standing::waiting) resume(r, at);
+  }
+
+  /// Nothing is under way, and nobody goes on by itself: who waits for whom.
+  failure deadlock() {
+    message text;
+    text << "deadlock: nothing is under way, and ";
+    int awaited = -1;
+    int told = 0;
+    for (int r = 0; r < size_; ++r) {
+      const lane_end* const at = rank(r).looks;
+      const bool gone = rank(r).state == standing::left;
+      if (!gone && at == nullptr) continue;
+      if (++told > most_told) continue;
+      text << (told == 1 ? "" : "; ") << "rank " << r;
+      if (gone) {
+        text << " has left";
+      } else {
+        if (awaited < 0) awaited = at->awaited;
+        text << " waits for rank " << at->awaited << at->place(r);
+      }
+    }
+    if (told > most_told) text << "; and " << told - most_told << " more";
+    return {errc::timed_out, awaited, text};
+  }
+
+  int size_;
+  owned_array<simulated_rank> ranks_;
+  links links_;
+  agenda agenda_;
+  trace trace_;
+  virtual_time now_ = 0;  // of the last event
+  int running_ = -1;
+  std::uint64_t quiet_ = 0;  // looks in vain since anything happened
+
+ private:
+  static constexpr int most_told = 16;
+
+  static virtual_time when(const simulated_rank& r) {
+    return r.state == standing::ready ? r.clock : r.state == standing::waiting ? r.deadline : never;
+  }
+  /// Who is to go on first, if anybody; the seed decides between those who could at the same time.
+  int first_rank() {
+    int first = -1;
+    for (int r = 0; r < size_; ++r) {
+      const virtual_time at = when(rank(r));
+      if (at == never && rank(r).state != standing::ready) continue;
+      if (first < 0 || at < when(rank(first)) || (at == when(rank(first)) && draw(r) < draw(first))) first = r;
+    }
+    return first;
+  }
+  std::uint64_t draw(int r) const { return draws_.of(turns_).of(static_cast<unsigned>(r)).bits(); }
+
+  void happen(const agenda::entry& e) {
+    now_ = e.at;
+    quiet_ = 0;
+    simulated_message& m = *e.what;
+    lane_end& there = end(m.to, m.lane);
+    message_queue& queue = there.queue(m.from);
+    if (e.arrives) {
+      queue.last_delivery = later(queue.last_delivery, links_.arrive(m.to, e.at, m.bytes));
+      agenda_.put(queue.last_delivery, &m, false);
+      return;
+    }
+    if (m.source != nullptr) {
+      m.take_bytes();
+      auto& leaving = end(m.from, m.lane).leaving;
+      leaving.erase(std::find(leaving.begin(), leaving.end(), &m));
+    }
+    m.delivered = true;
+    trace_.add({.kind = simulated_event_kind::delivered,
+                .picoseconds = e.at,
+                .from = m.from,
+                .to = m.to,
+                .lane = m.lane,
+                .message = m.number,
+                .bytes = m.bytes});
+    if (there.awaited == m.from && queue.front() == &m) wake(rank(m.to), e.at);
+  }
+
+  std::uint64_t turns_ = 0;
+  chance draws_;
+  bool failed_ = false;
+  failure failure_;
+
+ protected:
+  const failure& reason() const { return failure_; }
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/call.hpp>
+#include <tutti/core/error.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/transport/simulated/group.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <string>
+
+namespace tutti::detail {
+
+/// A lane of a simulated run. Small messages are copied at once; of others the sender's memory is read when they
+/// arrive, or when it has to be given back.
+class simulated_lane {
+ public:
+  simulated_lane(simulated_group& group, int rank, int index, const std::chrono::nanoseconds& limit)
+      : group_(&group), end_(&group.end(rank, index)), limit_(&limit), rank_(rank), index_(index) {}
+
+  void open(const call& c) { group_->open(rank_, *end_, c); }
+  void begin_round() { ++end_->round; }
+  bool send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
+    return group_->send(rank_, index_, peer, data, bytes, copy);
+  }
+  bool try_recv(int peer, std::byte* data, std::size_t bytes) {
+    return group_->receive(rank_, *end_, peer, data, bytes);
+  }
+  void folded(std::size_t bytes) { group_->fold(rank_, bytes); }
+
+  /// The memory of what has been sent is free when its last byte has left.
+  bool settled() {
+    leaves_ = end_->all_left();
+    if (leaves_ > group_->rank(rank_).clock) return false;
+    leaves_ = 0;
+    end_->take_bytes();
+    return true;
+  }
+
+  void idle() {
+    group_->check(rank_);
+    if (leaves_ > group_->rank(rank_).clock) {
+      group_->sleep_until(rank_, leaves_);
+      group_->check(rank_);
+    } else {
+      group_->wait(rank_, *end_, limit());
+    }
+  }
+  void glance() { group_->poll(rank_, *end_, limit()); }
+  void awake() {
+    end_->started = never;
+    group_->rank(rank_).looks = nullptr;
+  }
+
+  void abandon(const std::string& reason) noexcept {
+    awake();
+    try {
+      group_->fail({errc::peer_failed, rank_,
+                    message() << "rank " << rank_ << " failed in " << end_->during.describe() << ": " << reason});
+      end_->take_bytes();
+    } catch (...) {
+      std::terminate();  // no memory to say what failed: others would wait for ever
+    }
+    end_->awaited = -1;
+  }
+
+ private:
+  virtual_time limit() const { return *limit_ <= std::chrono::nanoseconds::zero() ? never : span_of(*limit_); }
+
+  simulated_group* group_;
+  lane_end* end_;
+  const std::chrono::nanoseconds* limit_;
+  virtual_time leaves_ = 0;  // when what the last look found unsettled will have left
+  int rank_;
+  int index_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/call.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/call_log.hpp>
+#include <tutti/transport/failures.hpp>
+#include <tutti/transport/simulated/message_queue.hpp>
+#include <tutti/transport/simulated/turn.hpp>
+#include <tutti/transport/simulated/virtual_time.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tutti::detail {
+
+/// One rank's end of a lane: which call it carries, how far it is, and what is on its way to it.
+struct lane_end {
+  explicit lane_end(int ranks) : from(static_cast<std::size_t>(ranks)) {}
+
+  message_queue& queue(int peer) { return from[static_cast<std::size_t>(peer)]; }
+  waiting_place place(int rank) const { return {rank, awaited, round, during}; }
+  /// What has not left yet is sent from a copy: the memory it lies in is the caller's again.
+  void take_bytes() {
+    for (simulated_message* const m : leaving) m->take_bytes();
+    leaving.clear();
+  }
+  /// When the last of them has left, 0 if all have.
+  virtual_time all_left() const {
+    virtual_time last = 0;
+    for (const simulated_message* const m : leaving) last = later(last, m->leaves);
+    return last;
+  }
+
+  owned_array<message_queue> from;
+  std::vector<simulated_message*> leaving;  // those that lie in the caller's memory
+  call during;
+  std::uint64_t fingerprint = 0;
+  int round = -1;
+  int awaited = -1;              // whom the last look in vain was for
+  virtual_time started = never;  // when the first look in vain was
+};
+
+enum class standing : unsigned char {
+  ready,    ///< goes on when the time is its clock's
+  waiting,  ///< until something is delivered to it, or its deadline passes
+  left      ///< its function has returned or thrown
+};
+
+/// One rank, seen by the others only while it waits for its turn.
+struct simulated_rank {
+  turn go;
+  virtual_time clock = 0;
+  standing state = standing::ready;
+  virtual_time deadline = never;
+  bool news = false;  // something that it waits for has been delivered since it last waited
+  bool came = false;  // its thread has begun
+  bool crashed = false;
+  lane_end* looks = nullptr;  // where it looked last in vain
+  std::uint64_t sent = 0;     // messages
+  call_log log;
+  std::vector<std::unique_ptr<lane_end>> lanes;
+};
+
+}  // namespace tutti::detail

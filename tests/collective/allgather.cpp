@@ -9,32 +9,13 @@
 
 #include "collective/conformance.hpp"
 #include "collective/elements.hpp"
+#include "collective/movement_checks.hpp"
 #include "deadline.hpp"
 
 namespace {
 
 using namespace conformance;
 constexpr auto verb = tutti::collective::allgather;
-
-template <class A, class T>
-void check(auto& comm, findings& found, const values<T>& data, std::size_t m) {
-  const auto p = static_cast<std::size_t>(comm.size());
-  const auto rank = static_cast<std::size_t>(comm.rank());
-  const std::span<const T> mine = data.of(comm.rank(), m);
-  const std::vector<T> all = joined(data, comm.size(), m);
-  found.about("allgather<", tutti::name_of<A>(), "> of ", m, " x ", tutti::type_name<T>(), " from each");
-  {
-    const guarded<T> in(mine);
-    guarded<T> out(m * p, 2);
-    tutti::allgather<A>(comm, in.values(), out.span());
-    check_output(found, out, std::span<const T>(all));
-    check_input(found, in, mine);
-  }
-  guarded<T> inout(m * p, 3);
-  std::copy(mine.begin(), mine.end(), inout.span().begin() + static_cast<std::ptrdiff_t>(rank * m));
-  tutti::allgather<A>(comm, inout.span());
-  check_output(found, inout, std::span<const T>(all));
-}
 
 template <class Launcher, class T, class Algorithms>
 void check_all(Algorithms chosen) {
@@ -43,7 +24,7 @@ void check_all(Algorithms chosen) {
     const values<T> data(ranks, lengths.back());
     for_each_algorithm<verb>(chosen, ranks, [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
-        for (const std::size_t m : lengths) check<A>(comm, found, data, m);
+        for (const std::size_t m : lengths) check_allgather<A>(comm, found, data, m);
       });
     });
   }
@@ -73,8 +54,8 @@ TEST_CASE_TEMPLATE_DEFINE("allgather of vectors that are written past the caches
   for (const int ranks : {2, 3}) {
     const values<float> data(ranks, streaming_length<float>);
     for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
-      on_ranks<Launcher>(ranks,
-                         [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>); });
+      on_ranks<Launcher>(
+          ranks, [&](auto& comm, findings& found) { check_allgather<A>(comm, found, data, streaming_length<float>); });
     });
   }
 }

@@ -8,30 +8,13 @@
 
 #include "collective/conformance.hpp"
 #include "collective/elements.hpp"
+#include "collective/reduction_checks.hpp"
 #include "deadline.hpp"
 
 namespace {
 
 using namespace conformance;
 constexpr auto verb = tutti::collective::allreduce;
-
-template <class A, class T, class Op>
-void check(auto& comm, findings& found, const contributions<T, Op>& data, std::size_t n) {
-  const Op op = data.operation();
-  const std::span<const T> mine = data.of(comm.rank(), n);
-  found.about("allreduce<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>(), " with ",
-              tutti::type_name<Op>());
-  {
-    const guarded<T> in(mine);
-    guarded<T> out(n, 2);
-    tutti::allreduce<A>(comm, in.values(), out.span(), op);
-    check_output(found, out, data.fold(n));
-    check_input(found, in, mine);
-  }
-  guarded<T> inout(mine, 3);
-  tutti::allreduce<A>(comm, inout.span(), op);
-  check_output(found, inout, data.fold(n));
-}
 
 template <class Launcher, class Algorithms, class T, class Op>
 void check_all(Algorithms chosen, kind<T, Op> what) {
@@ -40,7 +23,7 @@ void check_all(Algorithms chosen, kind<T, Op> what) {
     const contributions<T, Op> data(ranks, lengths.back(), what.op);
     const auto run = [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
-        for (const std::size_t n : lengths) check<A>(comm, found, data, n);
+        for (const std::size_t n : lengths) check_allreduce<A>(comm, found, data, n);
       });
     };
     for_each_algorithm_for<verb, T, Op>(chosen, ranks, run);
@@ -70,8 +53,8 @@ TEST_CASE_TEMPLATE_DEFINE("allreduce of vectors that are written past the caches
   for (const int ranks : {2, 3}) {
     const contributions<float, std::plus<>> data(ranks, streaming_length<float>, {});
     for_each_algorithm_for<verb, float, std::plus<>>(algorithms{}, ranks, [&]<class A>() {
-      on_ranks<Launcher>(ranks,
-                         [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>); });
+      on_ranks<Launcher>(
+          ranks, [&](auto& comm, findings& found) { check_allreduce<A>(comm, found, data, streaming_length<float>); });
     });
   }
 }

@@ -8,34 +8,13 @@
 
 #include "collective/conformance.hpp"
 #include "collective/elements.hpp"
+#include "collective/movement_checks.hpp"
 #include "deadline.hpp"
 
 namespace {
 
 using namespace conformance;
 constexpr auto verb = tutti::collective::alltoall;
-
-template <class A, class T>
-void check(auto& comm, findings& found, const values<T>& data, std::size_t m) {
-  const auto p = static_cast<std::size_t>(comm.size());
-  const std::span<const T> mine = data.of(comm.rank(), m * p);
-  std::vector<T> expected;
-  for (int from = 0; from < comm.size(); ++from) {
-    const auto block = data.of(from, m * p).subspan(static_cast<std::size_t>(comm.rank()) * m, m);
-    expected.insert(expected.end(), block.begin(), block.end());
-  }
-  found.about("alltoall<", tutti::name_of<A>(), "> of ", m, " x ", tutti::type_name<T>(), " to each");
-  {
-    const guarded<T> in(mine);
-    guarded<T> out(m * p, 2);
-    tutti::alltoall<A>(comm, in.values(), out.span());
-    check_output(found, out, std::span<const T>(expected));
-    check_input(found, in, mine);
-  }
-  guarded<T> inout(mine, 3);
-  tutti::alltoall<A>(comm, inout.span());
-  check_output(found, inout, std::span<const T>(expected));
-}
 
 template <class Launcher, class T, class Algorithms>
 void check_all(Algorithms chosen) {
@@ -44,7 +23,7 @@ void check_all(Algorithms chosen) {
     const values<T> data(ranks, lengths.back() * static_cast<std::size_t>(ranks));
     for_each_algorithm<verb>(chosen, ranks, [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
-        for (const std::size_t m : lengths) check<A>(comm, found, data, m);
+        for (const std::size_t m : lengths) check_alltoall<A>(comm, found, data, m);
       });
     });
   }
@@ -74,8 +53,8 @@ TEST_CASE_TEMPLATE_DEFINE("alltoall of vectors that are written past the caches"
   for (const int ranks : {2, 3}) {
     const values<float> data(ranks, streaming_length<float> * static_cast<std::size_t>(ranks));
     for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
-      on_ranks<Launcher>(ranks,
-                         [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>); });
+      on_ranks<Launcher>(
+          ranks, [&](auto& comm, findings& found) { check_alltoall<A>(comm, found, data, streaming_length<float>); });
     });
   }
 }

@@ -8,20 +8,13 @@
 
 #include "collective/conformance.hpp"
 #include "collective/elements.hpp"
+#include "collective/movement_checks.hpp"
 #include "deadline.hpp"
 
 namespace {
 
 using namespace conformance;
 constexpr auto verb = tutti::collective::broadcast;
-
-template <class A, class T>
-void check(auto& comm, findings& found, const values<T>& data, std::size_t n, int root) {
-  found.about("broadcast<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>(), " from ", root);
-  guarded<T> buffer = comm.rank() == root ? guarded<T>(data.of(root, n)) : guarded<T>(n, 2);
-  tutti::broadcast<A>(comm, buffer.span(), root);
-  check_output(found, buffer, data.of(root, n));
-}
 
 template <class Launcher, class T, class Algorithms>
 void check_all(Algorithms chosen) {
@@ -31,7 +24,7 @@ void check_all(Algorithms chosen) {
     for_each_algorithm<verb>(chosen, ranks, [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
         for (const int root : roots(ranks)) {
-          for (const std::size_t n : lengths) check<A>(comm, found, data, n, root);
+          for (const std::size_t n : lengths) check_broadcast<A>(comm, found, data, n, root);
         }
       });
     });
@@ -62,8 +55,9 @@ TEST_CASE_TEMPLATE_DEFINE("broadcast of vectors that are written past the caches
   for (const int ranks : {2, 3}) {
     const values<float> data(ranks, streaming_length<float>);
     for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
-      on_ranks<Launcher>(
-          ranks, [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>, ranks - 1); });
+      on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
+        check_broadcast<A>(comm, found, data, streaming_length<float>, ranks - 1);
+      });
     });
   }
 }

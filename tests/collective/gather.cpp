@@ -9,39 +9,13 @@
 
 #include "collective/conformance.hpp"
 #include "collective/elements.hpp"
+#include "collective/movement_checks.hpp"
 #include "deadline.hpp"
 
 namespace {
 
 using namespace conformance;
 constexpr auto verb = tutti::collective::gather;
-
-template <class A, class T>
-void check(auto& comm, findings& found, const values<T>& data, std::size_t m, int root) {
-  const auto p = static_cast<std::size_t>(comm.size());
-  const auto rank = static_cast<std::size_t>(comm.rank());
-  const std::span<const T> mine = data.of(comm.rank(), m);
-  const std::vector<T> all = joined(data, comm.size(), m);
-  const bool is_root = comm.rank() == root;
-  found.about("gather<", tutti::name_of<A>(), "> of ", m, " x ", tutti::type_name<T>(), " from each to ", root);
-  {
-    const guarded<T> in(mine);
-    // Elsewhere than at the root the output may be anything, and stays what it is.
-    guarded<T> out(is_root || comm.rank() % 2 == 0 ? m * p : 0, 2);
-    tutti::gather<A>(comm, in.values(), out.span(), root);
-    if (is_root) {
-      check_output(found, out, std::span<const T>(all));
-    } else {
-      found.check(out.untouched(), "the output of a rank that is not the root was written");
-    }
-    check_input(found, in, mine);
-  }
-  guarded<T> inout(m * p, 3);
-  std::copy(mine.begin(), mine.end(), inout.span().begin() + static_cast<std::ptrdiff_t>(rank * m));
-  const std::vector<T> before(inout.values().begin(), inout.values().end());
-  tutti::gather<A>(comm, inout.span(), root);
-  check_output(found, inout, std::span<const T>(is_root ? all : before));
-}
 
 template <class Launcher, class T, class Algorithms>
 void check_all(Algorithms chosen) {
@@ -51,7 +25,7 @@ void check_all(Algorithms chosen) {
     for_each_algorithm<verb>(chosen, ranks, [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
         for (const int root : roots(ranks)) {
-          for (const std::size_t m : lengths) check<A>(comm, found, data, m, root);
+          for (const std::size_t m : lengths) check_gather<A>(comm, found, data, m, root);
         }
       });
     });
@@ -82,8 +56,9 @@ TEST_CASE_TEMPLATE_DEFINE("gather of vectors that are written past the caches", 
   for (const int ranks : {2, 3}) {
     const values<float> data(ranks, streaming_length<float>);
     for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
-      on_ranks<Launcher>(
-          ranks, [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>, ranks - 1); });
+      on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
+        check_gather<A>(comm, found, data, streaming_length<float>, ranks - 1);
+      });
     });
   }
 }

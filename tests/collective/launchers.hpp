@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The transports that the conformance suite runs on. One joins by one more line in `launchers`.
+// The transports that the conformance suite runs on. One joins by one more line in `launchers`. (The simulated one, on
+// which rounds are many and time costs nothing, has tests of its own: fewer types, and more ranks.)
 
 #include <tutti/tutti.hpp>
 

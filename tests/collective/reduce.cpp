@@ -8,40 +8,13 @@
 
 #include "collective/conformance.hpp"
 #include "collective/elements.hpp"
+#include "collective/reduction_checks.hpp"
 #include "deadline.hpp"
 
 namespace {
 
 using namespace conformance;
 constexpr auto verb = tutti::collective::reduce;
-
-template <class A, class T, class Op>
-void check(auto& comm, findings& found, const contributions<T, Op>& data, std::size_t n, int root) {
-  const Op op = data.operation();
-  const std::span<const T> mine = data.of(comm.rank(), n);
-  const bool is_root = comm.rank() == root;
-  found.about("reduce<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>(), " with ",
-              tutti::type_name<Op>(), " to ", root);
-  {
-    const guarded<T> in(mine);
-    // Elsewhere than at the root the output may be anything, and stays what it is.
-    guarded<T> out(is_root || comm.rank() % 2 == 0 ? n : 0, 2);
-    tutti::reduce<A>(comm, in.values(), out.span(), op, root);
-    if (is_root) {
-      check_output(found, out, data.fold(n));
-    } else {
-      found.check(out.untouched(), "the output of a rank that is not the root was written");
-    }
-    check_input(found, in, mine);
-  }
-  guarded<T> inout(mine, 3);
-  tutti::reduce<A>(comm, inout.span(), op, root);
-  if (is_root) {
-    check_output(found, inout, data.fold(n));
-  } else {
-    check_input(found, inout, mine);
-  }
-}
 
 template <class Launcher, class Algorithms, class T, class Op>
 void check_all(Algorithms chosen, kind<T, Op> what) {
@@ -51,7 +24,7 @@ void check_all(Algorithms chosen, kind<T, Op> what) {
     const auto run = [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
         for (const int root : roots(ranks)) {
-          for (const std::size_t n : lengths) check<A>(comm, found, data, n, root);
+          for (const std::size_t n : lengths) check_reduce<A>(comm, found, data, n, root);
         }
       });
     };
@@ -81,8 +54,9 @@ TEST_CASE_TEMPLATE_DEFINE("reduce of vectors that are written past the caches", 
   for (const int ranks : {2, 3}) {
     const contributions<float, std::plus<>> data(ranks, streaming_length<float>, {});
     for_each_algorithm_for<verb, float, std::plus<>>(algorithms{}, ranks, [&]<class A>() {
-      on_ranks<Launcher>(
-          ranks, [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>, ranks - 1); });
+      on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
+        check_reduce<A>(comm, found, data, streaming_length<float>, ranks - 1);
+      });
     });
   }
 }

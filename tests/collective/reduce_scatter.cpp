@@ -8,34 +8,13 @@
 
 #include "collective/conformance.hpp"
 #include "collective/elements.hpp"
+#include "collective/reduction_checks.hpp"
 #include "deadline.hpp"
 
 namespace {
 
 using namespace conformance;
 constexpr auto verb = tutti::collective::reduce_scatter;
-
-template <class A, class T, class Op>
-void check(auto& comm, findings& found, const contributions<T, Op>& data, std::size_t n) {
-  const Op op = data.operation();
-  const std::span<const T> mine = data.of(comm.rank(), n);
-  const tutti::layout blocks(n, comm.size());
-  const std::span<const T> expected = data.fold(n).subspan(blocks.offset(comm.rank()), blocks.size(comm.rank()));
-  found.about("reduce_scatter<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>(), " with ",
-              tutti::type_name<Op>());
-  {
-    const guarded<T> in(mine);
-    guarded<T> out(expected.size(), 2);
-    tutti::reduce_scatter<A>(comm, in.values(), out.span(), op);
-    check_output(found, out, expected);
-    check_input(found, in, mine);
-  }
-  guarded<T> inout(mine, 3);
-  const std::span<T> own = tutti::reduce_scatter<A>(comm, inout.span(), op);
-  found.same("the block returned", std::span<const T>(own), expected);
-  found.check(own.data() == inout.span().data() + blocks.offset(comm.rank()), "the block returned lies elsewhere");
-  found.check(inout.intact(), "the buffer was written outside its bounds");
-}
 
 template <class Launcher, class Algorithms, class T, class Op>
 void check_all(Algorithms chosen, kind<T, Op> what) {
@@ -44,7 +23,7 @@ void check_all(Algorithms chosen, kind<T, Op> what) {
     const contributions<T, Op> data(ranks, lengths.back(), what.op);
     const auto run = [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
-        for (const std::size_t n : lengths) check<A>(comm, found, data, n);
+        for (const std::size_t n : lengths) check_reduce_scatter<A>(comm, found, data, n);
       });
     };
     for_each_algorithm_for<verb, T, Op>(chosen, ranks, run);
@@ -73,8 +52,9 @@ TEST_CASE_TEMPLATE_DEFINE("reduce_scatter of vectors that are written past the c
   for (const int ranks : {2, 3}) {
     const contributions<float, std::plus<>> data(ranks, streaming_length<float>, {});
     for_each_algorithm_for<verb, float, std::plus<>>(algorithms{}, ranks, [&]<class A>() {
-      on_ranks<Launcher>(ranks,
-                         [&](auto& comm, findings& found) { check<A>(comm, found, data, streaming_length<float>); });
+      on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
+        check_reduce_scatter<A>(comm, found, data, streaming_length<float>);
+      });
     });
   }
 }

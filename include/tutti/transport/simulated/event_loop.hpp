@@ -73,10 +73,9 @@ class event_loop {
     for (;;) {
       const int next = first_rank();
       const virtual_time at = next < 0 ? never : when(rank(next));
-      if (!agenda_.empty() && agenda_.next() <= at) {
-        happen(agenda_.take());
-        continue;
-      }
+      bool woken = false;
+      while (!woken && !agenda_.empty() && agenda_.next() <= at) woken = happen(agenda_.take());
+      if (woken) continue;
       if (next >= 0) {
         if (rank(next).state == standing::waiting) resume(rank(next), at);  // its deadline has passed
         now_ = later(now_, at);
@@ -141,16 +140,20 @@ class event_loop {
   /// Who is to go on first, if anybody; the seed decides between those who could at the same time.
   int first_rank() {
     int first = -1;
+    virtual_time earliest = never;
     for (int r = 0; r < size_; ++r) {
       const virtual_time at = when(rank(r));
-      if (at == never && rank(r).state != standing::ready) continue;
-      if (first < 0 || at < when(rank(first)) || (at == when(rank(first)) && draw(r) < draw(first))) first = r;
+      if (at > earliest || (at == never && rank(r).state != standing::ready)) continue;
+      if (first >= 0 && at == earliest && draw(first) < draw(r)) continue;
+      first = r;
+      earliest = at;
     }
     return first;
   }
   std::uint64_t draw(int r) const { return draws_.of(turns_).of(static_cast<unsigned>(r)).bits(); }
 
-  void happen(const agenda::entry& e) {
+  /// Whether a rank has been woken.
+  bool happen(const agenda::entry& e) {
     now_ = e.at;
     quiet_ = 0;
     simulated_message& m = *e.what;
@@ -159,7 +162,7 @@ class event_loop {
     if (e.arrives) {
       queue.last_delivery = later(queue.last_delivery, links_.arrive(m.to, e.at, m.bytes));
       agenda_.put(queue.last_delivery, &m, false);
-      return;
+      return false;
     }
     if (m.source != nullptr) {
       m.take_bytes();
@@ -174,7 +177,9 @@ class event_loop {
                 .lane = m.lane,
                 .message = m.number,
                 .bytes = m.bytes});
-    if (there.awaited == m.from && queue.front() == &m) wake(rank(m.to), e.at);
+    if (there.awaited != m.from || queue.front() != &m) return false;
+    wake(rank(m.to), e.at);
+    return true;
   }
 
   std::uint64_t turns_ = 0;

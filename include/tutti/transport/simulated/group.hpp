@@ -45,7 +45,6 @@ class simulated_group : public event_loop {
       if (++came_ == expected_) rank(next_rank()).go.give();
     }
     rank(r).go.await();
-    check();
   }
   /// The rank's function has returned or thrown; or its thread could not be started, nor those of the ranks after it.
   void leave(int r) {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The conformance suite on the simulated transport: one element type for each collective, small vectors, more numbers
+// of ranks than elsewhere, late and reordered messages.
+
+#include <tutti/run_simulated.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "collective/conformance.hpp"
+
+namespace conformance {
+
+struct simulated {
+  static constexpr const char* name = "simulated";
+  static constexpr bool shares_memory = true;
+  using communicator = tutti::communicator<tutti::simulated>;
+  template <class F>
+  static void run(int ranks, F&& f) {
+    tutti::run_simulated(ranks,
+                         {.net = {.ports = 1 + ranks % 2},
+                          .seed = static_cast<std::uint64_t>(ranks),
+                          .jitter = 2e-6,
+                          .reorder = {.probability = 0.1, .delay = 20e-6}},
+                         std::forward<F>(f));
+  }
+};
+
+inline constexpr std::array simulated_rank_counts{1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                                                  12, 13, 14, 15, 16, 17, 24, 31, 32, 33};
+
+/// Lengths of whole vectors, and of one rank's block: none, fewer and more than ranks, and what is read where it lies.
+inline std::vector<std::size_t> simulated_vector_lengths(int ranks) {
+  const auto p = static_cast<std::size_t>(ranks);
+  if (ranks > 8) return {p + 1};
+  const std::set<std::size_t> lengths{0, 1, p + 1, 1003};
+  return {lengths.begin(), lengths.end()};
+}
+inline std::vector<std::size_t> simulated_block_lengths(int ranks) {
+  if (ranks > 8) return {2};
+  return {0, 1, 300};
+}
+
+/// `f.template operator()<A>(comm, findings)` for every algorithm of the collective, on so many ranks.
+template <tutti::collective C, class F>
+void simulate_every_algorithm(int ranks, F&& f) {
+  on_ranks<simulated>(ranks, [&](simulated::communicator& comm, findings& found) {
+    for_each_algorithm<C>(algorithms{}, ranks, [&]<class A>() { f.template operator()<A>(comm, found); });
+  });
+}
+
+}  // namespace conformance

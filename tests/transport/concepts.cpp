@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 #include <tutti/communicator/communicator.hpp>
+#include <tutti/transport/simulated.hpp>
 #include <tutti/transport/threads.hpp>
 
 #include <chrono>
@@ -112,6 +113,17 @@ struct always_has_room : archetype_sharing_lane<> {
 };
 static_assert(!tutti::sharing_lane<always_has_room>);
 
+struct archetype_timed_lane : archetype_lane<> {
+  void folded(std::size_t) {}
+};
+static_assert(tutti::timed_lane<archetype_timed_lane> && !tutti::timed_lane<archetype_lane<>>);
+
+/// Time is no use without the lane.
+struct folds_alone {
+  void folded(std::size_t) {}
+};
+static_assert(!tutti::timed_lane<folds_alone>);
+
 template <bool Has>
 struct archetype_pack_bytes {
   static constexpr std::size_t pack_bytes = 0;
@@ -174,6 +186,9 @@ static_assert(!tutti::transport<knows_its_rank_only_while_it_changes>);
 
 static_assert(tutti::transport<tutti::threads>);
 static_assert(tutti::viewing_lane<tutti::threads::lane_type> && tutti::sharing_lane<tutti::threads::lane_type>);
+static_assert(!tutti::timed_lane<tutti::threads::lane_type>);
+static_assert(tutti::transport<tutti::simulated> && tutti::timed_lane<tutti::simulated::lane_type>);
+static_assert(!tutti::viewing_lane<tutti::simulated::lane_type> && !tutti::sharing_lane<tutti::simulated::lane_type>);
 static_assert(!tutti::transport<int> && !tutti::lane<int>);
 
 template <class T>
@@ -208,6 +223,7 @@ TEST_CASE("the archetypes do what is asked of them, which is nothing") {
   sharing.claim_shared();
   sharing.release_shared();
   sharing.end_shared();
+  archetype_timed_lane{}.folded(0);
   archetype_transport<> transport;
   CHECK(transport.rank() == 0);
   CHECK(transport.size() == 1);

@@ -14,9 +14,11 @@
 
 namespace {
 
+/// Without the number of an algorithm that is a template of one.
 template <class... A>
 std::set<std::string> names(conformance::list<A...>) {
-  return {std::string(tutti::name_of<A>())...};
+  const auto family = [](std::string_view name) { return std::string(name.substr(0, name.find('<'))); };
+  return {family(tutti::name_of<A>())...};
 }
 
 /// What stands in quotes in every definition of a `name` in the headers of a room.

@@ -350,13 +350,13 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
       const int last = C == collective::scan ? x : x - 1;
       if (last < 0 ? v != absent : v == absent || !expressions_.covers(v, last)) {
         fail(fault::wrong_result, x);
-      } else if (last >= 0 && S::rank_ordered && !expressions_.ascending(v)) {
+      } else if (last >= 0 && ordered_ && !expressions_.ascending(v)) {
         fail(fault::out_of_order, x);
       }
     } else if constexpr (folds || C == collective::barrier) {
       if (v == absent || !expressions_.covers(v, size_ - 1)) {
         fail(fault::wrong_result, x);
-      } else if (folds && S::rank_ordered && !expressions_.ascending(v)) {
+      } else if (folds && ordered_ && !expressions_.ascending(v)) {
         fail(fault::out_of_order, x);
       } else if (C == collective::allreduce && uniform<S> && v != value(0, b)) {
         fail(fault::ranks_differ, x);
@@ -380,6 +380,7 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
   int size_;
   int root_;
   int blocks_;
+  bool ordered_ = rank_ordered<S>({root_, size_});
   int round_number_ = 0;  // counts posts and completions, so that block uses need no clearing
   verdict verdict_{};
   expressions expressions_;

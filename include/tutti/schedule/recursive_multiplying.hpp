@@ -3,6 +3,7 @@
 
 #include <tutti/schedule/fold.hpp>
 #include <tutti/schedule/logarithm.hpp>
+#include <tutti/schedule/numbered_name.hpp>
 
 namespace tutti {
 
@@ -14,10 +15,7 @@ namespace tutti {
 template <int Radix>
 struct recursive_multiplying {
   static_assert(detail::is_power_of_two(Radix) && Radix >= 2, "the radix is a power of two");
-  static constexpr std::string_view name = Radix == 2   ? "recursive_multiplying<2>"
-                                           : Radix == 4 ? "recursive_multiplying<4>"
-                                           : Radix == 8 ? "recursive_multiplying<8>"
-                                                        : "recursive_multiplying";
+  static constexpr std::string_view name = detail::numbered_name<"recursive_multiplying", Radix>;
 
   struct exchange {
     static constexpr bool rank_ordered = true;

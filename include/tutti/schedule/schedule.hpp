@@ -68,6 +68,7 @@ struct step_archetype {
 ///   the vector that ends as the result, 0 unless it is given.
 /// - optional, `S::whole_vector`: true if `blocks(size)` is 1 for every size, which saves all arithmetic with blocks.
 /// - `S::rank_ordered`: every result is the fold of the contributions in rank order, for any associative operation.
+/// - optional, `S::rank_ordered_at({root, size})`: where that holds for some roots and sizes only, whether for these.
 /// - optional, `S::uniform`: false if ranks of an allreduce fold in different ways, so that only an operation that
 ///   rounds nothing gives the same on all of them; true unless it is given.
 /// - optional, `S::canonical(size)`: whether results are folded along the canonical tree: the one whose leaves are the
@@ -127,6 +128,16 @@ constexpr bool canonical(int size) {
     return S::canonical(size);
   } else {
     return false;
+  }
+}
+
+/// Whether every result among `at.size` ranks, at the root `at.rank` if there is one, is folded in rank order.
+template <schedule S>
+constexpr bool rank_ordered(place at) {
+  if constexpr (requires { S::rank_ordered_at(at); }) {
+    return S::rank_ordered || S::rank_ordered_at(at);
+  } else {
+    return S::rank_ordered;
   }
 }
 

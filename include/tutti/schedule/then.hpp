@@ -46,6 +46,7 @@ struct rooted_at : detail::parameters<false, segmented<S>> {
   static constexpr bool overlapping = S::overlapping;
   static constexpr bool whole_vector = tutti::whole_vector<S>;
 
+  static constexpr bool rank_ordered_at(place at) { return tutti::rank_ordered<S>({Root, at.size}); }
   static constexpr bool canonical(int size) { return tutti::canonical<S>(size); }
 
   constexpr int rounds(place at) const { return original().rounds(at); }
@@ -76,6 +77,9 @@ struct then : detail::parameters<rooted<A> || rooted<B>, segmented<A> || segment
   static constexpr bool whole_vector = tutti::whole_vector<A> && tutti::whole_vector<B>;
   static constexpr bool overlapping = A::overlapping || B::overlapping;
 
+  static constexpr bool rank_ordered_at(place at) {
+    return tutti::rank_ordered<A>(at) && tutti::rank_ordered<B>(at);
+  }
   static constexpr bool canonical(int size) { return tutti::canonical<A>(size) || tutti::canonical<B>(size); }
 
   constexpr int rounds(place at) const { return first().rounds(at) + second().rounds(at); }

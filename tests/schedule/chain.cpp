@@ -19,7 +19,7 @@ TEST_CASE("the chain is proved for all sizes, roots and numbers of segments") { 
 
 TEST_CASE("the chain costs k + p - 2 rounds and n bytes per rank") {
   for (int size = 2; size <= 64; ++size) {
-    for (const int segments : {1, 2, 3, 8, 100}) {
+    for (const int segments : {1, 2, 9}) {
       CAPTURE(size);
       CAPTURE(segments);
       const int rounds = segments + size - 2;
@@ -33,7 +33,7 @@ TEST_CASE("the chain costs k + p - 2 rounds and n bytes per rank") {
         CHECK(c.sent <= times * segments);
         CHECK(c.received <= times * segments);
       };
-      for (const int root : {0, 1, size / 2, size - 1}) {
+      for (const int root : {0, size - 1}) {
         check(tutti::count(tutti::chain::reduce{root, segments}, size), 1, true);
         check(tutti::count(tutti::chain::broadcast{root, segments}, size), 1, false);
       }

@@ -120,12 +120,12 @@ struct dual : detail::parameters<rooted<S>, segmented<S>> {
   constexpr int blocks(int size) const { return original().blocks(size); }
   template <class Emit>
   constexpr void round(place at, int k, Emit&& emit) const {
-    const int turned = rounds(at) - 1 - k;
-    original().round(at, turned, [&](auto step) {
-      if constexpr (is_recv<decltype(step)> || is_combine<decltype(step)>) emit(send{step.peer, step.what});
-    });
-    original().round(at, turned, [&](auto step) {
-      if constexpr (is_send<decltype(step)>) emit(recv{step.peer, step.what});
+    original().round(at, rounds(at) - 1 - k, [&](auto step) {
+      if constexpr (is_send<decltype(step)>) {
+        emit(recv{step.peer, step.what});
+      } else if constexpr (is_recv<decltype(step)> || is_combine<decltype(step)>) {
+        emit(send{step.peer, step.what});
+      }
     });
   }
   constexpr bool shared(place at, int k) const { return shared_round(original(), at, rounds(at) - 1 - k); }

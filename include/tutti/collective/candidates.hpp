@@ -3,7 +3,10 @@
 
 #include <tutti/schedule/binomial.hpp>
 #include <tutti/schedule/bruck.hpp>
+#include <tutti/schedule/canonical_halving.hpp>
+#include <tutti/schedule/chain.hpp>
 #include <tutti/schedule/circulant.hpp>
+#include <tutti/schedule/circulant_pipelined.hpp>
 #include <tutti/schedule/dissemination.hpp>
 #include <tutti/schedule/flat.hpp>
 #include <tutti/schedule/halving_doubling.hpp>
@@ -11,7 +14,6 @@
 #include <tutti/schedule/recursive_doubling.hpp>
 #include <tutti/schedule/recursive_multiplying.hpp>
 #include <tutti/schedule/reduce_scatter_gather.hpp>
-#include <tutti/schedule/scatter_allgather.hpp>
 
 #include <string_view>
 
@@ -59,18 +61,18 @@ struct candidates<automatic, collective::alltoall, true> : algorithm_list<flat, 
 template <>
 struct candidates<automatic, collective::barrier, true> : algorithm_list<flat, dissemination> {};
 template <>
-struct candidates<automatic, collective::scan, true> : algorithm_list<recursive_doubling> {};
+struct candidates<automatic, collective::scan, true> : algorithm_list<recursive_doubling, chain> {};
 template <>
-struct candidates<automatic, collective::exscan, true> : algorithm_list<recursive_doubling> {};
+struct candidates<automatic, collective::exscan, true> : algorithm_list<recursive_doubling, chain> {};
 
 template <>
-struct candidates<automatic, collective::broadcast, false> : algorithm_list<binomial, scatter_allgather> {};
+struct candidates<automatic, collective::broadcast, false> : algorithm_list<binomial, circulant_pipelined> {};
 template <>
 struct candidates<automatic, collective::scatter, false> : algorithm_list<binomial, flat> {};
 template <>
 struct candidates<automatic, collective::gather, false> : algorithm_list<binomial, flat> {};
 template <>
-struct candidates<automatic, collective::reduce, false> : algorithm_list<binomial, reduce_scatter_gather> {};
+struct candidates<automatic, collective::reduce, false> : algorithm_list<binomial, circulant_pipelined> {};
 template <>
 struct candidates<automatic, collective::reduce_scatter, false> : algorithm_list<circulant, flat> {};
 template <>
@@ -83,9 +85,9 @@ struct candidates<automatic, collective::alltoall, false> : algorithm_list<bruck
 template <>
 struct candidates<automatic, collective::barrier, false> : algorithm_list<dissemination> {};
 template <>
-struct candidates<automatic, collective::scan, false> : algorithm_list<recursive_doubling> {};
+struct candidates<automatic, collective::scan, false> : algorithm_list<recursive_doubling, chain> {};
 template <>
-struct candidates<automatic, collective::exscan, false> : algorithm_list<recursive_doubling> {};
+struct candidates<automatic, collective::exscan, false> : algorithm_list<recursive_doubling, chain> {};
 
 // What folds nothing has no order to keep.
 template <collective C, bool Shared>
@@ -93,8 +95,15 @@ struct candidates<ordered, C, Shared> : candidates<automatic, C, Shared> {};
 template <bool Shared>
 struct candidates<ordered, collective::reduce, Shared> : algorithm_list<binomial> {};
 template <bool Shared>
+struct candidates<ordered, collective::reduce_scatter, Shared> : algorithm_list<canonical_halving> {};
+template <bool Shared>
 struct candidates<ordered, collective::allreduce, Shared>
-    : algorithm_list<recursive_doubling, binomial, halving_doubling> {};
+    : algorithm_list<recursive_doubling, binomial, canonical_halving> {};
+// Prefixes have no canonical tree, but one way to be folded at every length.
+template <bool Shared>
+struct candidates<ordered, collective::scan, Shared> : algorithm_list<recursive_doubling> {};
+template <bool Shared>
+struct candidates<ordered, collective::exscan, Shared> : algorithm_list<recursive_doubling> {};
 
 }  // namespace detail
 }  // namespace tutti

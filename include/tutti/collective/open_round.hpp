@@ -45,12 +45,12 @@ class open_round {
     locals_.clear();
   }
   TUTTI_ALWAYS_INLINE void add(const send& step) {
-    sends_.add(step.peer, numbered(memory_->storage, step.what, step.vector), memory_->scratch);
+    sends_.add(step.peer, blocks_in(memory_->storage, step.what, step.vector), memory_->scratch);
   }
   void add(const reduce_local& step) { locals_.add(memory_->storage, step, memory_->scratch); }
   template <class Step>
   TUTTI_ALWAYS_INLINE void add(const Step& step) {
-    const block_set what = numbered(memory_->storage, step.what, step.vector);
+    const block_set what = blocks_in(memory_->storage, step.what, step.vector);
     arrivals_.push_back({{step.peer, what.first, what.stride, what.count}, kind_of(step), nullptr}, memory_->scratch);
   }
 

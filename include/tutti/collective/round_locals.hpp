@@ -33,8 +33,8 @@ requires(Storage::vectors > 1) class round_locals<Storage> {
     applied_ = false;
   }
   void add(const Storage& storage, const reduce_local& step, arena& scratch) {
-    const block_set from = numbered(storage, step.what, step.from);
-    const block_set into = numbered(storage, step.what, step.into);
+    const block_set from = blocks_in(storage, step.what, step.from);
+    const block_set into = blocks_in(storage, step.what, step.into);
     steps_.push_back({from.first, into.first, into.stride, into.count, step.operand}, scratch);
   }
   template <class Op>

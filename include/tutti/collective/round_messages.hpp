@@ -19,7 +19,7 @@ struct listed_step {
 
 /// A step's blocks, numbered as they are where a rank works on several vectors: without wrapping around.
 template <class Storage>
-TUTTI_ALWAYS_INLINE inline block_set numbered(const Storage& storage, const block_set& set, int vector) {
+TUTTI_ALWAYS_INLINE inline block_set blocks_in(const Storage& storage, const block_set& set, int vector) {
   if constexpr (Storage::vectors > 1) {
     return {set.first + vector * storage.parts(), set.stride, set.count};
   } else {

@@ -4,8 +4,10 @@
 // The checks of the collectives that fold values: one call in each form, and what must come of it.
 
 #include <tutti/collective/allreduce.hpp>
+#include <tutti/collective/exscan.hpp>
 #include <tutti/collective/reduce.hpp>
 #include <tutti/collective/reduce_scatter.hpp>
+#include <tutti/collective/scan.hpp>
 
 #include <cstddef>
 #include <span>
@@ -82,6 +84,54 @@ void check_allreduce(auto& comm, findings& found, const contributions<T, Op>& da
   guarded<T> inout(mine, 3);
   tutti::allreduce<A>(comm, inout.span(), op);
   check_output(found, inout, data.fold(n));
+}
+
+/// Whole vectors: every rank gets the fold of the ranks up to itself.
+template <class A, class T, class Op>
+void check_scan(auto& comm, findings& found, const contributions<T, Op>& data, const prefixes<T, Op>& expected,
+                std::size_t n) {
+  const std::span<const T> mine = data.of(comm.rank(), n);
+  found.about("scan<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>());
+  {
+    const guarded<T> in(mine);
+    guarded<T> out(n, 2);
+    tutti::scan<A>(comm, in.values(), out.span(), data.operation());
+    check_output(found, out, expected.up_to(comm.rank(), n));
+    check_input(found, in, mine);
+  }
+  guarded<T> inout(mine, 3);
+  tutti::scan<A>(comm, inout.span(), data.operation());
+  check_output(found, inout, expected.up_to(comm.rank(), n));
+}
+
+/// Every rank gets the fold of the ranks below itself, rank 0 the identity if there is one.
+template <class A, class T, class Op>
+void check_exscan(auto& comm, findings& found, const contributions<T, Op>& data, const prefixes<T, Op>& expected,
+                  std::size_t n) {
+  const std::span<const T> mine = data.of(comm.rank(), n);
+  found.about("exscan<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>());
+  const auto check = [&](const guarded<T>& out, bool in_place) {
+    if (comm.rank() > 0) {
+      check_output(found, out, expected.up_to(comm.rank() - 1, n));
+    } else if constexpr (tutti::identity<Op, T>::known) {
+      const std::vector<T> nothing(n, tutti::identity<Op, T>::value);
+      check_output(found, out, std::span<const T>(nothing));
+    } else if (in_place) {
+      check_input(found, out, mine);
+    } else {
+      found.check(out.untouched(), "rank 0's output was written, though the operation has no identity");
+    }
+  };
+  {
+    const guarded<T> in(mine);
+    guarded<T> out(n, 2);
+    tutti::exscan<A>(comm, in.values(), out.span(), data.operation());
+    check(out, false);
+    check_input(found, in, mine);
+  }
+  guarded<T> inout(mine, 3);
+  tutti::exscan<A>(comm, inout.span(), data.operation());
+  check(inout, true);
 }
 
 }  // namespace conformance

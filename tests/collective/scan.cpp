@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <tutti/collective/exscan.hpp>
-#include <tutti/collective/scan.hpp>
 
 #include <cstddef>
 #include <functional>
@@ -9,58 +7,13 @@
 
 #include "collective/conformance.hpp"
 #include "collective/elements.hpp"
+#include "collective/reduction_checks.hpp"
 #include "deadline.hpp"
 
 namespace {
 
 using namespace conformance;
 using enum tutti::collective;
-
-template <class A, class T, class Op>
-void check_inclusive(auto& comm, findings& found, const contributions<T, Op>& data, const prefixes<T, Op>& expected,
-                     std::size_t n) {
-  const std::span<const T> mine = data.of(comm.rank(), n);
-  found.about("scan<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>());
-  {
-    const guarded<T> in(mine);
-    guarded<T> out(n, 2);
-    tutti::scan<A>(comm, in.values(), out.span(), data.operation());
-    check_output(found, out, expected.up_to(comm.rank(), n));
-    check_input(found, in, mine);
-  }
-  guarded<T> inout(mine, 3);
-  tutti::scan<A>(comm, inout.span(), data.operation());
-  check_output(found, inout, expected.up_to(comm.rank(), n));
-}
-
-template <class A, class T, class Op>
-void check_exclusive(auto& comm, findings& found, const contributions<T, Op>& data, const prefixes<T, Op>& expected,
-                     std::size_t n) {
-  const std::span<const T> mine = data.of(comm.rank(), n);
-  found.about("exscan<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>());
-  const auto check = [&](const guarded<T>& out, bool in_place) {
-    if (comm.rank() > 0) {
-      check_output(found, out, expected.up_to(comm.rank() - 1, n));
-    } else if constexpr (tutti::identity<Op, T>::known) {
-      const std::vector<T> nothing(n, tutti::identity<Op, T>::value);
-      check_output(found, out, std::span<const T>(nothing));
-    } else if (in_place) {
-      check_input(found, out, mine);
-    } else {
-      found.check(out.untouched(), "rank 0's output was written, though the operation has no identity");
-    }
-  };
-  {
-    const guarded<T> in(mine);
-    guarded<T> out(n, 2);
-    tutti::exscan<A>(comm, in.values(), out.span(), data.operation());
-    check(out, false);
-    check_input(found, in, mine);
-  }
-  guarded<T> inout(mine, 3);
-  tutti::exscan<A>(comm, inout.span(), data.operation());
-  check(inout, true);
-}
 
 template <class Launcher, class T, class Op>
 void check_all(kind<T, Op> what) {
@@ -70,12 +23,12 @@ void check_all(kind<T, Op> what) {
     const prefixes<T, Op> expected(data, ranks, lengths.back());
     for_each_algorithm_for<scan, T, Op>(algorithms{}, ranks, [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
-        for (const std::size_t n : lengths) check_inclusive<A>(comm, found, data, expected, n);
+        for (const std::size_t n : lengths) check_scan<A>(comm, found, data, expected, n);
       });
     });
     for_each_algorithm_for<exscan, T, Op>(algorithms{}, ranks, [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
-        for (const std::size_t n : lengths) check_exclusive<A>(comm, found, data, expected, n);
+        for (const std::size_t n : lengths) check_exscan<A>(comm, found, data, expected, n);
       });
     });
   }

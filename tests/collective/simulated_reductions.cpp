@@ -69,3 +69,18 @@ TEST_CASE("simulated allreduce by every algorithm") {
     check_allreduce<A>(comm, found, data, n);
   });
 }
+
+TEST_CASE("simulated scan and exscan by every algorithm") {
+  const test::deadline limit(std::chrono::seconds(60));
+  for (const int ranks : simulated_rank_counts) {
+    const std::vector<std::size_t> lengths = simulated_vector_lengths(ranks);
+    const contributions<unsigned, compose> data(ranks, lengths.back(), {});
+    const prefixes<unsigned, compose> expected(data, ranks, lengths.back());
+    simulate_every_algorithm<collective::scan>(ranks, [&]<class A>(auto& comm, findings& found) {
+      for (const std::size_t n : lengths) check_scan<A>(comm, found, data, expected, n);
+    });
+    simulate_every_algorithm<collective::exscan>(ranks, [&]<class A>(auto& comm, findings& found) {
+      for (const std::size_t n : lengths) check_exscan<A>(comm, found, data, expected, n);
+    });
+  }
+}

@@ -4,10 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <regex>
 #include <string>
 #include <tutti/schedule/algorithms.hpp>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "house/source_tree.hpp"
@@ -27,35 +28,51 @@ doctest::String toString(const row& r) {
   return (r.algorithm + " | " + r.collectives + " | " + r.ranks + " | " + r.ordered).c_str();
 }
 
-constexpr int collectives = static_cast<int>(tutti::collective::barrier) + 1;  // that a route does
+std::string listed(const std::vector<tutti::collective>& these) {
+  std::string result;
+  for (const tutti::collective c : these) result += (result.empty() ? "" : ", ") + std::string(tutti::name_of(c));
+  return result;
+}
 
-/// Adds to the row what `A` has to say of one collective.
-template <class A, tutti::collective C>
-void add(std::string& names, int& implemented, bool& reduces, bool& ordered) {
-  if constexpr (tutti::implements<A, C>) {
-    using enum tutti::collective;
-    implemented += C != scan && C != exscan;
-    names += (names.empty() ? "" : ", ") + std::string(tutti::name_of(C));
-    if constexpr (C == reduce || C == reduce_scatter || C == allreduce) {
-      reduces = true;
-      ordered = ordered && tutti::schedule_for<C, A>::rank_ordered;
+/// What `A` does, and which of these keep rank order of those in which order tells.
+struct abilities {
+  std::vector<tutti::collective> implemented;
+  std::vector<tutti::collective> folding;
+  std::vector<tutti::collective> ordered;
+
+  template <class A, tutti::collective C>
+  void add() {
+    if constexpr (tutti::implements<A, C>) {
+      using enum tutti::collective;
+      implemented.push_back(C);
+      if constexpr (C == reduce || C == reduce_scatter || C == allreduce || C == scan || C == exscan) {
+        folding.push_back(C);
+        if (tutti::schedule_for<C, A>::rank_ordered) ordered.push_back(C);
+      }
     }
   }
-}
+  bool does(tutti::collective c) const { return std::count(implemented.begin(), implemented.end(), c) != 0; }
+
+  std::string collectives() const {
+    using enum tutti::collective;
+    if (implemented.size() == tutti::collective_count) return "all";
+    if (implemented.size() == tutti::collective_count - 2 && !does(scan) && !does(exscan)) return "all but scan and exscan";
+    return listed(implemented);
+  }
+  std::string order() const {
+    return folding.empty() ? "-" : ordered.empty() ? "no" : ordered == folding ? "yes" : listed(ordered);
+  }
+};
 
 template <class A>
 row row_of() {
-  using enum tutti::collective;
-  std::string names;
-  int implemented = 0;
-  bool reduces = false;
-  bool ordered = true;
-  const auto add_all = [&]<tutti::collective... C>() { (add<A, C>(names, implemented, reduces, ordered), ...); };
-  add_all.template operator()<broadcast, scatter, gather, reduce, reduce_scatter, allgather, allreduce, alltoall,
-                              barrier, scan, exscan>();
-  if (implemented == collectives) names = "all";
+  abilities found;
+  const auto add_all = [&]<int... C>(std::integer_sequence<int, C...>) {
+    (found.template add<A, static_cast<tutti::collective>(C)>(), ...);
+  };
+  add_all(std::make_integer_sequence<int, tutti::collective_count>{});
   const char* const ranks = tutti::supports<A>(3) ? "any" : "powers of two";
-  return {'`' + std::string(tutti::name_of<A>()) + '`', names, ranks, !reduces ? "-" : ordered ? "yes" : "no"};
+  return {'`' + std::string(tutti::name_of<A>()) + '`', found.collectives(), ranks, found.order()};
 }
 
 std::vector<row> rows_in_readme() {
@@ -68,8 +85,7 @@ std::vector<row> rows_in_readme() {
       cells.push_back(line.substr(begin, end - begin));
       begin = end == std::string::npos ? end : end + 3;
     }
-    // After the order of all there may be a word on some, in brackets.
-    if (cells.size() >= 5) result.push_back({cells[0], cells[1], cells[2], cells[4].substr(0, cells[4].find(" ("))});
+    if (cells.size() >= 5) result.push_back({cells[0], cells[1], cells[2], cells[4]});
   }
   return result;
 }

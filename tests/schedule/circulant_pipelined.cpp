@@ -6,9 +6,9 @@
 using namespace schedule_test;
 using enum tutti::collective;
 
-static_assert(tutti::proved_schedule<reduce, tutti::circulant_pipelined, 1, 7>);
-static_assert(tutti::proved_schedule<broadcast, tutti::circulant_pipelined, 1, 7>);
-static_assert(tutti::proved_schedule<allreduce, tutti::circulant_pipelined, 1, 12>);
+static_assert(tutti::proved_schedule<reduce, tutti::circulant_pipelined, 1, 8>);
+static_assert(tutti::proved_schedule<broadcast, tutti::circulant_pipelined, 1, 8>);
+static_assert(tutti::proved_schedule<allreduce, tutti::circulant_pipelined, 1, 16>);
 
 TEST_CASE("the pipelined circulant is proved for all sizes, roots and numbers of segments") {
   CHECK(prove<tutti::circulant_pipelined>() == 3);

@@ -122,6 +122,7 @@ enum class change {
   fewer_blocks,
   store_not_fold,
   other_side,
+  other_vector,
   skip_round,
 };
 
@@ -129,7 +130,12 @@ enum class change {
 template <class S>
 struct mutated {
   static constexpr bool rank_ordered = S::rank_ordered;
+  static constexpr bool rank_ordered_at(place at) { return tutti::rank_ordered<S>(at); }
   static constexpr bool overlapping = S::overlapping;
+  static constexpr int vectors = tutti::vectors<S>;
+  static constexpr int result = tutti::result_vector<S>;
+  static constexpr bool uniform = tutti::uniform<S>;
+  static constexpr bool canonical(int size) { return tutti::canonical<S>(size); }
 
   S original;
   int rank;
@@ -152,14 +158,23 @@ struct mutated {
       using step_type = decltype(step);
       if (how == change::drop) return;
       if (how == change::repeat) emit(step);
-      if (how == change::other_peer) step.peer = (step.peer + 1) % at.size;
+      if constexpr (!tutti::is_local<step_type>) {
+        if (how == change::other_peer) step.peer = (step.peer + 1) % at.size;
+      }
       if (how == change::other_block) ++step.what.first;
       if (how == change::fewer_blocks) --step.what.count;
       if constexpr (tutti::is_combine<step_type>) {
-        if (how == change::store_not_fold) return emit(tutti::recv{step.peer, step.what});
+        if (how == change::store_not_fold) return emit(tutti::recv{step.peer, step.what, step.vector});
+      }
+      if constexpr (tutti::is_combine<step_type> || tutti::is_local<step_type>) {
         if (how == change::other_side) {
           step.operand = step.operand == tutti::side::left ? tutti::side::right : tutti::side::left;
         }
+      }
+      if constexpr (tutti::is_local<step_type>) {
+        if (how == change::other_vector) step.into = (step.into + 1) % tutti::vectors<S>;
+      } else {
+        if (how == change::other_vector) step.vector = (step.vector + 1) % tutti::vectors<S>;
       }
       emit(step);
     });
@@ -171,9 +186,9 @@ struct mutated {
 
 /// Spoils every step of every rank in every way; returns how many wrong schedules there were, all of them rejected.
 template <tutti::collective C, class A>
-int spoil(int size, int root = 0) {
+int spoil(int size, int root = 0, int segments = 1) {
   using S = tutti::schedule_for<C, A>;
-  const S good = tutti::detail::make_schedule<S>(root);
+  const S good = tutti::detail::make_schedule<S>(root, segments);
   int tried = 0;
   const auto reject = [&](int rank, int k, int n, change how) {
     ++tried;
@@ -191,13 +206,16 @@ int spoil(int size, int root = 0) {
       good.round(at, k, [&](auto step) {
         reject(rank, k, n, change::drop);
         if (C != barrier) reject(rank, k, n, change::repeat);
-        if (size > 2) reject(rank, k, n, change::other_peer);
+        if (size > 2 && !tutti::is_local<decltype(step)>) reject(rank, k, n, change::other_peer);
         if (step.what.count < good.blocks(size)) reject(rank, k, n, change::other_block);
         reject(rank, k, n, change::fewer_blocks);
         if constexpr (tutti::is_combine<decltype(step)>) {
           reject(rank, k, n, change::store_not_fold);
-          if (S::rank_ordered) reject(rank, k, n, change::other_side);
         }
+        if constexpr (tutti::is_combine<decltype(step)> || tutti::is_local<decltype(step)>) {
+          if (tutti::rank_ordered<S>({root, size})) reject(rank, k, n, change::other_side);
+        }
+        if (tutti::vectors<S> > 1) reject(rank, k, n, change::other_vector);
         ++n;
       });
       if (n > 0) reject(rank, k, 0, change::skip_round);
@@ -227,6 +245,32 @@ TEST_CASE("spoiled schedules are rejected") {
       tried += spoil<gather, tutti::binomial>(size, root);
       tried += spoil<scatter, tutti::binomial>(size, root);
       tried += spoil<reduce, tutti::circulant>(size, root);
+      tried += spoil<reduce, tutti::k_nomial<3>>(size, root);
+      tried += spoil<scatter, tutti::k_nomial<3>>(size, root);
+    }
+    tried += spoil<reduce_scatter, tutti::canonical_halving>(size);
+    tried += spoil<allreduce, tutti::canonical_halving>(size);
+    tried += spoil<scan, tutti::recursive_doubling>(size);
+  }
+  MESSAGE(tried << " spoiled schedules rejected");
+  CHECK(tried >= 5000);
+}
+
+TEST_CASE("spoiled pipelines are rejected") {
+  int tried = 0;
+  for (const int size : {2, 3, 5, 6, 8}) {
+    for (const int segments : {1, 2, 3}) {
+      for (const int root : {0, size / 2, size - 1}) {
+        tried += spoil<reduce, tutti::chain>(size, root, segments);
+        tried += spoil<broadcast, tutti::chain>(size, root, segments);
+        tried += spoil<reduce, tutti::two_tree>(size, root, segments);
+        tried += spoil<broadcast, tutti::two_tree>(size, root, segments);
+        tried += spoil<reduce, tutti::circulant_pipelined>(size, root, segments);
+        tried += spoil<broadcast, tutti::circulant_pipelined>(size, root, segments);
+      }
+      tried += spoil<scan, tutti::chain>(size, 0, segments);
+      tried += spoil<exscan, tutti::chain>(size, 0, segments);
+      tried += spoil<allreduce, tutti::two_tree>(size, 0, segments);
     }
   }
   MESSAGE(tried << " spoiled schedules rejected");

@@ -6,8 +6,8 @@
 using namespace schedule_test;
 using enum tutti::collective;
 
-static_assert(tutti::proved_schedule<reduce, tutti::two_tree, 1, 7>);
-static_assert(tutti::proved_schedule<broadcast, tutti::two_tree, 1, 7>);
+static_assert(tutti::proved_schedule<reduce, tutti::two_tree, 1, 8>);
+static_assert(tutti::proved_schedule<broadcast, tutti::two_tree, 1, 8>);
 static_assert(tutti::proved_schedule<allreduce, tutti::two_tree, 1, 16>);
 static_assert(tutti::two_tree::allreduce::rank_ordered && !tutti::two_tree::reduce::rank_ordered);
 

@@ -6,12 +6,16 @@
 #include <tutti/schedule/algorithm.hpp>
 #include <tutti/schedule/binomial.hpp>
 #include <tutti/schedule/bruck.hpp>
+#include <tutti/schedule/canonical_halving.hpp>
 #include <tutti/schedule/census.hpp>
+#include <tutti/schedule/chain.hpp>
 #include <tutti/schedule/circulant.hpp>
+#include <tutti/schedule/circulant_pipelined.hpp>
 #include <tutti/schedule/dissemination.hpp>
 #include <tutti/schedule/flat.hpp>
 #include <tutti/schedule/halving_doubling.hpp>
 #include <tutti/schedule/hypercube.hpp>
+#include <tutti/schedule/k_nomial.hpp>
 #include <tutti/schedule/naive.hpp>
 #include <tutti/schedule/pat.hpp>
 #include <tutti/schedule/recursive_doubling.hpp>
@@ -20,6 +24,7 @@
 #include <tutti/schedule/ring.hpp>
 #include <tutti/schedule/scatter_allgather.hpp>
 #include <tutti/schedule/single_master.hpp>
+#include <tutti/schedule/two_tree.hpp>
 
 namespace tutti {
 
@@ -39,7 +44,12 @@ constexpr void for_each_algorithm(F&& f) {
                            recursive_doubling,        //
                            recursive_multiplying<4>,  //
                            census,                    //
+                           canonical_halving,         //
                            binomial,                  //
+                           k_nomial<4>,               //
+                           chain,                     //
+                           two_tree,                  //
+                           circulant_pipelined,       //
                            single_master,             //
                            naive,                     //
                            scatter_allgather,         //

@@ -231,7 +231,7 @@ TEST_CASE("messages and bytes are those that are counted") {
     for_each_algorithm([&]<class A>() {
       if constexpr (implements<A, allreduce>) {
         if (!supports<A>(p)) return;
-        const schedule_for<allreduce, A> s{};
+        const auto s = detail::make_schedule<schedule_for<allreduce, A>>(0, 3);
         const schedule_cost counted = count(s, p, 1000);
         const simulation_result r = simulate(s, p, 1000, network{});
         CAPTURE(name_of<A>());

@@ -48,7 +48,7 @@ struct chain {
     static constexpr int vectors = Exclusive ? 2 : 1;
     static constexpr int result = Exclusive ? exclusive : inclusive;
 
-    int segments;
+    int segments = 1;
 
     constexpr int rounds(place at) const { return stage::rounds(at.size, segments); }
     constexpr int blocks(int) const { return segments; }
@@ -81,7 +81,7 @@ struct chain {
     static constexpr bool overlapping = false;
 
     int root;
-    int segments;
+    int segments = 1;
 
     constexpr int rounds(place at) const { return stage::rounds(at.size, segments); }
     constexpr int blocks(int) const { return segments; }

@@ -103,7 +103,7 @@ struct circulant_pipelined {
     static constexpr bool overlapping = false;
 
     int root;
-    int segments;
+    int segments = 1;
 
     constexpr int rounds(place at) const { return at.size > 1 ? segments - 1 + detail::ceil_log2(at.size) : 0; }
     constexpr int blocks(int) const { return segments; }

@@ -18,12 +18,12 @@ struct parameters<true, false> {
 };
 template <>
 struct parameters<false, true> {
-  int segments;
+  int segments = 1;
 };
 template <>
 struct parameters<true, true> {
   int root;
-  int segments;
+  int segments = 1;
 };
 
 /// The part `S` of a schedule composed of several, made with the same root and segments.

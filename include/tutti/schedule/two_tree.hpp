@@ -117,7 +117,7 @@ struct two_tree {
     static constexpr bool overlapping = false;
 
     int root;
-    int segments;
+    int segments = 1;
 
     constexpr int rounds(place at) const { return trees_of(at).rounds(); }
     constexpr int blocks(int) const { return segments; }
@@ -139,7 +139,7 @@ struct two_tree {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = false;
 
-    int segments;
+    int segments = 1;
 
     constexpr int rounds(place at) const { return trees_of(at).rounds(); }
     constexpr int blocks(int) const { return segments; }

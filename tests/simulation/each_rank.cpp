@@ -169,22 +169,16 @@ TEST_CASE("a pipelined chain of k segments costs k - 1 segments more than one, a
 namespace {
 
 struct own_fold {
-  struct reduce_local {
-    block_set from;
-    block_set into;
-    side operand;
-  };
   static constexpr bool rank_ordered = false;
   static constexpr bool overlapping = false;
+  static constexpr int vectors = 2;
   constexpr int rounds(place) const { return 2; }
   constexpr int blocks(int) const { return 4; }
   template <class Emit>
   constexpr void round(place at, int k, Emit&& emit) const {
     if (k == 1 && at.rank == 0) emit(send{1, one_block(0)});
     if (k == 1 && at.rank == 1) emit(recv{0, one_block(0)});
-    if constexpr (requires { emit(reduce_local{}); }) {
-      if (k == 0 && at.rank == 0) emit(reduce_local{one_block(0), {1, 1, 2}, side::left});
-    }
+    if (k == 0 && at.rank == 0) emit(reduce_local{{1, 1, 2}, side::left, 1, 0});
   }
 };
 

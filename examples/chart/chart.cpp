@@ -51,35 +51,37 @@ std::string axes(const axis& x, const axis& y, const ruler& across, const ruler&
   return page;
 }
 
-/// The cells of a row from which a name as wide as `wide` could be read: all of one kind.
+/// Cells of one row that are all of one kind.
 struct run {
   std::size_t row = 0;
   std::size_t first = 0;
   std::size_t count = 0;
 };
 
-/// The longest run of each kind, in the middle of as many rows as have it.
-run longest_run(const field& all, int kind) {
-  run best;
+/// Of all runs of that kind that `fits` the one that is deepest inside its region, of those the longest.
+template <class Fits>
+run inner_run(const field& all, int kind, const Fits& fits) {
   const std::size_t columns = all.x.size();
-  double best_score = 0;
+  const auto holds = [&](std::size_t row, std::size_t first, std::size_t end) {
+    const int* const cells = &all.cells[row * columns];
+    return std::all_of(cells + first, cells + end, [&](int cell) { return cell == kind; });
+  };
+  run best;
+  std::size_t deepest = 0;
   for (std::size_t row = 0; row < all.y.size(); ++row) {
     for (std::size_t first = 0; first < columns;) {
       std::size_t end = first;
       while (end < columns && all.cells[row * columns + end] == kind) ++end;
-      if (end > first) {
-        // How far the same columns stay of that kind above and below.
-        const auto holds = [&](std::size_t r) {
-          return std::all_of(&all.cells[r * columns + first], &all.cells[r * columns + first] + (end - first),
-                             [&](int cell) { return cell == kind; });
-        };
-        std::size_t over = 0, under = 0;
-        while (row + over + 1 < all.y.size() && holds(row + over + 1)) ++over;
-        while (row >= under + 1 && holds(row - under - 1)) ++under;
-        const double score = static_cast<double>(end - first) * static_cast<double>(1 + 2 * std::min(over, under));
-        if (score > best_score) {
-          best_score = score;
-          best = {row, first, end - first};
+      const run candidate{row, first, end - first};
+      if (candidate.count > 0 && fits(candidate)) {
+        std::size_t depth = 1;
+        while (row >= depth && row + depth < all.y.size() && holds(row - depth, first, end) &&
+               holds(row + depth, first, end)) {
+          ++depth;
+        }
+        if (depth > deepest || (depth == deepest && candidate.count > best.count)) {
+          deepest = depth;
+          best = candidate;
         }
       }
       first = std::max(end, first + 1);
@@ -192,11 +194,12 @@ std::string map(const std::string& title, const std::string& subtitle, const axi
   }
   page += axes(x, y, across, up, top, false);
   for (std::size_t i = 0; i < all.names.size(); ++i) {
-    const run r = longest_run(all, static_cast<int>(i));
+    const auto from = [&](const run& r) { return across.at(xs[r.first]); };
+    const auto to = [&](const run& r) { return across.at(xs[r.first + r.count]); };
+    const auto fits = [&](const run& r) { return to(r) - from(r) >= svg::width_of(all.names[i]) + 8; };
+    const run r = inner_run(all, static_cast<int>(i), fits);
     if (r.count == 0) continue;
-    const double from = across.at(xs[r.first]), to = across.at(xs[r.first + r.count]);
-    if (to - from < svg::width_of(all.names[i]) + 8) continue;
-    page += svg::text((from + to) / 2, up.at(all.y[r.row]) + 4.5,
+    page += svg::text((from(r) + to(r)) / 2, up.at(all.y[r.row]) + 4.5,
                       "text-anchor=\"middle\" font-weight=\"bold\" fill=\"white\" stroke=\"#222\" stroke-width=\"3\" "
                       "stroke-linejoin=\"round\" paint-order=\"stroke\"",
                       all.names[i]);

@@ -58,33 +58,29 @@ struct run {
   std::size_t count = 0;
 };
 
-/// Of all runs of that kind that `fits` the one that is deepest inside its region, of those the longest.
+/// A run of that kind that `fits`, as deep inside its region as there is, and as long as it can be there.
 template <class Fits>
 run inner_run(const field& all, int kind, const Fits& fits) {
   const std::size_t columns = all.x.size();
-  const auto holds = [&](std::size_t row, std::size_t first, std::size_t end) {
-    const int* const cells = &all.cells[row * columns];
-    return std::all_of(cells + first, cells + end, [&](int cell) { return cell == kind; });
+  const auto holds = [&](const run& r, std::size_t row) {
+    const int* const cells = &all.cells[row * columns + r.first];
+    return std::all_of(cells, cells + r.count, [&](int cell) { return cell == kind; });
+  };
+  const auto depth = [&](const run& r) {
+    std::size_t rows = 0;
+    while (r.row >= rows && r.row + rows < all.y.size() && holds(r, r.row - rows) && holds(r, r.row + rows)) ++rows;
+    return rows;
   };
   run best;
   std::size_t deepest = 0;
   for (std::size_t row = 0; row < all.y.size(); ++row) {
-    for (std::size_t first = 0; first < columns;) {
-      std::size_t end = first;
-      while (end < columns && all.cells[row * columns + end] == kind) ++end;
-      const run candidate{row, first, end - first};
-      if (candidate.count > 0 && fits(candidate)) {
-        std::size_t depth = 1;
-        while (row >= depth && row + depth < all.y.size() && holds(row - depth, first, end) &&
-               holds(row + depth, first, end)) {
-          ++depth;
-        }
-        if (depth > deepest || (depth == deepest && candidate.count > best.count)) {
-          deepest = depth;
-          best = candidate;
-        }
-      }
-      first = std::max(end, first + 1);
+    for (std::size_t first = 0; first < columns; ++first) {
+      run r{row, first, 1};
+      while (!fits(r) && r.first + r.count < columns) ++r.count;
+      if (!fits(r) || depth(r) <= deepest) continue;
+      deepest = depth(r);
+      while (r.first + r.count < columns && depth({r.row, r.first, r.count + 1}) == deepest) ++r.count;
+      best = r;
     }
   }
   return best;

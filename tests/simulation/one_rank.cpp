@@ -95,7 +95,7 @@ void check_ring(int p, std::size_t bytes, const network& net) {
 TEST_CASE("a ring takes as long as its largest block") {
   for (const network& net : networks) {
     for (const int p : {2, 3, 4, 5, 8, 13}) {
-      for (const std::size_t bytes : {1, 2, 7, 8, 11, 12, 100, 10'001}) {
+      for (const std::size_t bytes : {1u, 2u, 7u, 8u, 11u, 12u, 100u, 10'001u}) {
         check_ring<reduce_scatter>(p, bytes, net);
         check_ring<allgather>(p, bytes, net);
         check_ring<allreduce>(p, bytes, net);

@@ -30,7 +30,6 @@ void check_logarithmic(int rounds) {
 
 TEST_CASE("2^14 ranks, 8 bytes: as many times a latency as there are rounds") {
   check_logarithmic<allreduce, circulant>(28);
-  check_logarithmic<allreduce, pat>(28);
   check_logarithmic<allreduce, recursive_doubling>(14);
   check_logarithmic<allreduce, binomial>(28);
 }

@@ -15,5 +15,8 @@
 #include <tutti/collective/reduce_scatter.hpp>
 #include <tutti/collective/scan.hpp>
 #include <tutti/collective/scatter.hpp>
+#include <tutti/core/bfloat16.hpp>
+#include <tutti/core/exact_sum.hpp>
+#include <tutti/core/float16.hpp>
 #include <tutti/run.hpp>
 #include <tutti/schedule/algorithms.hpp>

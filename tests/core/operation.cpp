@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <tutti/core/operation.hpp>
+#include <tutti/core/accumulator.hpp>
 
 #include <doctest/doctest.h>
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/collective/execution.hpp>
+#include <tutti/core/accumulator.hpp>
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
@@ -74,11 +75,19 @@ constexpr void require_same_element() {
 
 template <class Op, class T>
 constexpr void require_operation() {
+  using W = accumulator_t<T, Op>;
   if constexpr (std::is_same_v<Op, average>) {
-    static_assert(!std::is_void_v<average_accumulator_t<T>>,
+    static_assert(!std::is_void_v<W>,
                   "tutti: average is defined for floating-point types and for integers that a wider type can sum");
+  } else if constexpr (std::is_same_v<Op, reproducible_sum>) {
+    static_assert(!std::is_void_v<W>,
+                  "tutti: reproducible_sum is defined for floating-point types of 16, 32 and 64 bits; integers sum "
+                  "reproducibly with std::plus, exact_sum does with std::plus what reproducible_sum does");
   } else {
-    static_assert(operation<Op, T>,
+    static_assert(
+        std::is_same_v<W, T> || operation<accumulating_t<T, Op>, W>,
+        "tutti: the operation must be callable with two accumulators and give something that converts to one");
+    static_assert(!std::is_same_v<W, T> || operation<Op, T>,
                   "tutti: the operation must be callable with two elements and give something that converts to one");
   }
 }

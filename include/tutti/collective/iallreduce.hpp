@@ -13,9 +13,9 @@ namespace detail {
 template <class Comm, class S, class T, class Op>
 class pending_reduction : public pending_operation<Comm> {
   using base = pending_operation<Comm>;
-  using lower = lowered<T, Op>;
+  using lower = lowered<T, Op, S>;
   using element = typename lower::element;
-  using fold = decltype(lower::fold(std::declval<Op>()));
+  using fold = decltype(lower::fold(std::declval<Op>(), 0));
 
  public:
   pending_reduction(Comm& owner, typename Comm::pending_lane& lane, const call& c, const S& schedule,
@@ -23,7 +23,7 @@ class pending_reduction : public pending_operation<Comm> {
       : base(&pending_reduction::step, owner, lane),
         wide_(lower::widen(memory, count, scratch_)),
         result_(result),
-        op_(lower::fold(std::move(op))),
+        op_(lower::fold(std::move(op), owner.size())),
         storage_(wide_, count, schedule.blocks(owner.size()), owner.rank(), scratch_),
         memory_{storage_, op_, scratch_, policy_for<Comm, S>(streams<element>(count)), S::overlapping},
         execution_(schedule, owner.place(), memory_) {
@@ -76,7 +76,7 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
   constexpr auto verb = collective::allreduce;
   require_operation<Op, T>();
   std::optional<pending<Comm>> started;
-  choose<verb, Algorithm, is_commutative_v<Op, T>>(comm, count * sizeof(T), [&]<class A>() {
+  choose<verb, Algorithm, is_commutative_v<Op, T>>(comm, bytes_of<T, Op>(count), [&]<class A>() {
     using S = schedule_for<verb, A>;
     require_order<S, Op, T>();
     require_uniform<S, Op, T>();
@@ -87,7 +87,7 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
     }
     using operation = pending_reduction<Comm, S, T, Op>;
     const call c = comm.next_call(pending_signature<A, T, Op>, count, -1, where);
-    started.emplace(new operation(comm, on, c, schedule_of_call<S>(comm, -1, count, count * sizeof(T)), memory, count,
+    started.emplace(new operation(comm, on, c, schedule_of_call<S>(comm, -1, count, count * sizeof(typename lowered<T, Op, S>::element)), memory, count,
                                   std::move(op), result),
                     &operation::destroy);
   });

@@ -106,9 +106,19 @@ template <class Candidate, class F>
   f.template operator()<Candidate>();
 }
 
+/// The bytes of the vector as algorithm A sends it: the same for all, or asked for by its schedule.
+template <collective C, class A>
+TUTTI_ALWAYS_INLINE constexpr std::size_t bytes_by(std::size_t bytes) {
+  return bytes;
+}
+template <collective C, class A, class Bytes>
+constexpr std::size_t bytes_by(const Bytes& bytes) {
+  return bytes.template by<schedule_for<C, A>>();
+}
+
 /// Calls `f.template operator()<A>()` with the cheapest candidate A.
-template <class Choice, collective C, bool Commutes, class... A, class Comm, class F>
-TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...> all, Comm& comm, std::size_t bytes, F& f) {
+template <class Choice, collective C, bool Commutes, class... A, class Comm, class Bytes, class F>
+TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...> all, Comm& comm, Bytes bytes, F& f) {
   if constexpr (sizeof...(A) == 1) {
     (f.template operator()<A>(), ...);
   } else {
@@ -118,7 +128,7 @@ TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...> all, Comm& 
     int i = 0;
     const auto consider = [&]<class Candidate>() TUTTI_ALWAYS_INLINE {
       if (eligible<C, Candidate, Commutes>() && admits<Choice, C, Candidate>(comm.size())) {
-        const double time = seconds<schedule_for<C, Candidate>>(costs[i], bytes);
+        const double time = seconds<schedule_for<C, Candidate>>(costs[i], bytes_by<C, Candidate>(bytes));
         if (best < 0 || time < least) {
           best = i;
           least = time;
@@ -153,8 +163,8 @@ inline constexpr bool is_choice = std::is_same_v<Algorithm, automatic> || std::i
 
 /// Calls `f.template operator()<A>()` with the algorithm that the caller named or, for `automatic` and `ordered`, the
 /// cheapest one, and gives back the scratch memory afterwards.
-template <collective C, class Algorithm, bool Commutes, class Comm, class F>
-TUTTI_ALWAYS_INLINE inline void choose(Comm& comm, std::size_t bytes, F&& f) {
+template <collective C, class Algorithm, bool Commutes, class Comm, class Bytes, class F>
+TUTTI_ALWAYS_INLINE inline void choose(Comm& comm, Bytes bytes, F&& f) {
   const scratch_scope scope{comm.scratch()};
   if constexpr (!is_choice<Algorithm>) {
     require_algorithm<Algorithm, C>();

@@ -162,18 +162,30 @@ template <class T, class Op>
 }
 }  // namespace detail
 
+/// An operation that folds all operands itself, in one call and as `fold_all`.
+template <class Op, class T>
+concept folding_at_once = requires(Op& op, T* out, const T* const* source, int sources, std::size_t n, bool streaming) {
+  op.fold_at_once(out, source, sources, n, streaming);
+};
+
 /// out = left op right, elementwise over n elements. `out` may be one of them; otherwise nothing overlaps.
 template <class T, class Op>
 TUTTI_ALWAYS_INLINE inline void fold_pair(T* out, const T* left, const T* right, std::size_t n, Op& op,
                                           bool streaming) {
-  if (n > 8) {
+  if constexpr (folding_at_once<Op, T>) {
     const T* const source[] = {left, right};
-    detail::fold_many(out, source, 2, n, op, streaming);
-    return;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    asm("" : "+r"(i));  // to find out whether so few elements may be handled together takes longer than to handle them
-    out[i] = static_cast<T>(op(left[i], right[i]));
+    op.fold_at_once(out, source, 2, n, streaming);
+  } else {
+    if (n > 8) {
+      const T* const source[] = {left, right};
+      detail::fold_many(out, source, 2, n, op, streaming);
+      return;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      asm(""
+          : "+r"(i));  // to find out whether so few elements may be handled together takes longer than to handle them
+      out[i] = static_cast<T>(op(left[i], right[i]));
+    }
   }
 }
 
@@ -181,14 +193,18 @@ TUTTI_ALWAYS_INLINE inline void fold_pair(T* out, const T* left, const T* right,
 /// be one of the sources; otherwise nothing overlaps. Requires `sources >= 2`.
 template <class T, class Op>
 void fold_all(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
-  if (n > 8) {
-    detail::fold_many(out, source, sources, n, op, streaming);
-    return;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    T value = source[0][i];
-    for (int s = 1; s < sources; ++s) value = static_cast<T>(op(value, source[s][i]));
-    out[i] = value;
+  if constexpr (folding_at_once<Op, T>) {
+    op.fold_at_once(out, source, sources, n, streaming);
+  } else {
+    if (n > 8) {
+      detail::fold_many(out, source, sources, n, op, streaming);
+      return;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      T value = source[0][i];
+      for (int s = 1; s < sources; ++s) value = static_cast<T>(op(value, source[s][i]));
+      out[i] = value;
+    }
   }
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/float_format.hpp>
+
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -17,6 +20,20 @@ concept operation = std::copy_constructible<Op> && requires(Op& op, const T& a, 
   { op(a, b) } -> std::convertible_to<T>;
 };
 
+namespace detail {
+/// How a NaN, -0 and +0 are told apart where the type is not one that the compiler knows: by the bits, as a number that
+/// is greater if the value is.
+template <half_float T>
+constexpr bool is_nan(const T& value) {
+  return (std::bit_cast<std::uint16_t>(value) & 0x7FFFU) > float_format<T>::infinity;
+}
+template <half_float T>
+constexpr int order_of(const T& value) {
+  const int bits = std::bit_cast<std::int16_t>(value);
+  return bits ^ (bits >> 31 & 0x7FFF);
+}
+}  // namespace detail
+
 /// The smaller value. If either is a NaN the result is a NaN, whichever rank holds it; of -0 and +0, -0.
 struct minimum {
   template <class T>
@@ -25,6 +42,10 @@ struct minimum {
       if (a != a) return a;
       if (b != b) return b;
       if (a == b) return __builtin_signbit(a) ? a : b;
+    } else if constexpr (detail::half_float<T>) {
+      if (detail::is_nan(a)) return a;
+      if (detail::is_nan(b)) return b;
+      return detail::order_of(b) < detail::order_of(a) ? b : a;
     }
     return b < a ? b : a;
   }
@@ -38,14 +59,28 @@ struct maximum {
       if (a != a) return a;
       if (b != b) return b;
       if (a == b) return __builtin_signbit(a) ? b : a;
+    } else if constexpr (detail::half_float<T>) {
+      if (detail::is_nan(a)) return a;
+      if (detail::is_nan(b)) return b;
+      return detail::order_of(a) < detail::order_of(b) ? b : a;
     }
     return a < b ? b : a;
   }
 };
 
-/// The sum divided by the number of ranks. Floating-point: the sum in T, then one division. Integers of up to 64 bits:
-/// the exact sum in a wider type, divided, rounded toward zero; it never wraps. Other types: does not compile.
+/// The sum divided by the number of ranks. Floating-point: the sum in T, in float for types of 16 bits, then one
+/// division. Integers of up to 64 bits: the exact sum in a wider type, divided, rounded toward zero; it never wraps.
+/// Other types: does not compile.
 struct average {};
+
+/// The exact sum of floating-point numbers, rounded once: the same bits for every number of ranks, algorithm, order and
+/// grouping. For types of 16, 32 and 64 bits (float, double, `float16`, `bfloat16`); see `exact_sum` for infinities,
+/// NaN, zeros and for how many values there may be. Other types: does not compile. Integer sums are the same bits with
+/// `std::plus<>`.
+///
+/// Cost: see `accumulator`. Algorithms that fold everything at once (`flat`, `naive`, `single_master`) send what
+/// `std::plus<>` sends; the others send partial sums, of 40 bytes for a float and 272 for a double.
+struct reproducible_sum {};
 
 /// A user's promise that `op(a, b) == op(b, a)`, so that every algorithm may be used: `tutti::commutative(op)`.
 template <class Op>
@@ -68,7 +103,9 @@ concept complex_number = sizeof(T) == 2 * sizeof(typename T::value_type) && requ
   { z.imag() } -> std::same_as<typename T::value_type>;
 };
 template <class T>
-concept number = std::is_arithmetic_v<T> || complex_number<T>;
+concept real_number = std::is_arithmetic_v<T> || half_float<T>;
+template <class T>
+concept number = real_number<T> || complex_number<T>;
 template <class Op, class T, template <class> class... Known>
 inline constexpr bool is_one_of = ((std::is_same_v<Op, Known<void>> || std::is_same_v<Op, Known<T>>) || ...);
 }  // namespace detail
@@ -77,10 +114,10 @@ inline constexpr bool is_one_of = ((std::is_same_v<Op, Known<void>> || std::is_s
 /// `commutative<Op>`; false for any other callable, unless the user specialises it.
 template <class Op, class T>
 struct is_commutative
-    : std::bool_constant<std::is_same_v<Op, average> ||
+    : std::bool_constant<std::is_same_v<Op, average> || std::is_same_v<Op, reproducible_sum> ||
                          (detail::number<T> && detail::is_one_of<Op, T, std::plus, std::multiplies>) ||
-                         (std::is_arithmetic_v<T> && (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum> ||
-                                                      detail::is_one_of<Op, T, std::logical_and, std::logical_or>)) ||
+                         (detail::real_number<T> && (std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>)) ||
+                         (std::is_arithmetic_v<T> && detail::is_one_of<Op, T, std::logical_and, std::logical_or>) ||
                          (std::is_integral_v<T> && detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>)> {
 };
 
@@ -117,47 +154,20 @@ constexpr T highest_value() {
 }  // namespace detail
 
 template <class Op, class T>
-requires(std::is_arithmetic_v<T> &&
-         (detail::is_one_of<Op, T, std::plus, std::multiplies, std::logical_and, std::logical_or> ||
-          (std::is_integral_v<T> && detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>) ||
-          std::is_same_v<Op, minimum> || std::is_same_v<Op, maximum>)) struct identity<Op, T> {
+requires(detail::real_number<T> &&
+         (detail::is_one_of<Op, T, std::plus, std::multiplies> || std::is_same_v<Op, minimum> ||
+          std::is_same_v<Op, maximum> ||
+          (std::is_arithmetic_v<T> && detail::is_one_of<Op, T, std::logical_and, std::logical_or>) ||
+          (std::is_integral_v<T> &&
+           detail::is_one_of<Op, T, std::bit_and, std::bit_or, std::bit_xor>))) struct identity<Op, T> {
   static constexpr bool known = true;
   static constexpr T value = [] {
     if constexpr (detail::is_one_of<Op, T, std::multiplies, std::logical_and>) return static_cast<T>(1);
     if constexpr (std::is_same_v<Op, minimum>) return detail::highest_value<T>();
     if constexpr (std::is_same_v<Op, maximum>) return detail::lowest_value<T>();
     if constexpr (detail::is_one_of<Op, T, std::bit_and>) return std::is_same_v<T, bool> ? T{1} : static_cast<T>(-1);
-    return T{};
+    return static_cast<T>(0);
   }();
 };
-
-namespace detail {
-#if defined(__SIZEOF_INT128__)
-__extension__ using wide_signed = __int128;
-__extension__ using wide_unsigned = unsigned __int128;
-#endif
-template <class T>
-struct average_accumulator {
-  using type = void;
-};
-template <std::floating_point T>
-struct average_accumulator<T> {
-  using type = T;
-};
-template <std::integral T>
-requires(!std::is_same_v<T, bool> && sizeof(T) <= 4) struct average_accumulator<T> {
-  using type = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
-};
-#if defined(__SIZEOF_INT128__)
-template <std::integral T>
-requires(sizeof(T) == 8) struct average_accumulator<T> {
-  using type = std::conditional_t<std::is_signed_v<T>, wide_signed, wide_unsigned>;
-};
-#endif
-}  // namespace detail
-
-/// The type in which `average` sums values of T exactly, or in T for floating point.
-template <class T>
-using average_accumulator_t = typename detail::average_accumulator<T>::type;
 
 }  // namespace tutti

@@ -19,6 +19,7 @@ struct flat {
   struct reduce_scatter {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = false;
+    static constexpr auto folding = folds::at_once;
 
     constexpr int rounds(place at) const { return flat::rounds(at.size); }
     constexpr int blocks(int size) const { return size; }

@@ -14,6 +14,7 @@ struct naive {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = true;
     static constexpr bool whole_vector = true;
+    static constexpr auto folding = folds::at_once;
 
     constexpr int rounds(place at) const { return at.size > 1 ? 1 : 0; }
     constexpr int blocks(int) const { return 1; }

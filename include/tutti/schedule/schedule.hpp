@@ -36,6 +36,13 @@ constexpr std::string_view name_of(collective which) {
   return names[static_cast<unsigned char>(which)];
 }
 
+/// How often a schedule folds a block on its way to a result.
+enum class folds : unsigned char {
+  nothing,     ///< never: it only moves blocks
+  at_once,     ///< the contributions of all ranks, as they are, in the first round, in one group; later it only moves
+  repeatedly,  ///< partial results are sent and folded again, or may be
+};
+
 namespace detail {
 struct step_archetype {
   constexpr void operator()(send) const {}
@@ -67,6 +74,7 @@ struct step_archetype {
 ///   caller's input, the others begin with nothing. Then no set of blocks wraps around. `S::result` is the number of
 ///   the vector that ends as the result, 0 unless it is given.
 /// - optional, `S::whole_vector`: true if `blocks(size)` is 1 for every size, which saves all arithmetic with blocks.
+/// - optional, `S::folding`: a `folds`; `repeatedly` if it is not said. `folds_as_it_says` checks it.
 /// - `S::rank_ordered`: every result is the fold of the contributions in rank order, for any associative operation.
 /// - optional, `S::rank_ordered_at({root, size})`: where that holds for some roots and sizes only, whether for these.
 /// - optional, `S::uniform`: false if ranks of an allreduce fold in different ways, so that only an operation that
@@ -90,6 +98,16 @@ inline constexpr bool whole_vector = [] {
     return static_cast<bool>(S::whole_vector);
   } else {
     return false;
+  }
+}();
+
+/// How often the schedule folds.
+template <schedule S>
+inline constexpr folds folding = [] {
+  if constexpr (requires { S::folding; }) {
+    return S::folding;
+  } else {
+    return folds::repeatedly;
   }
 }();
 

@@ -14,6 +14,7 @@ struct star {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = false;
     static constexpr bool whole_vector = true;
+    static constexpr auto folding = folds::at_once;
 
     int root;
 
@@ -36,6 +37,7 @@ struct star {
   struct gather {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = false;
+    static constexpr auto folding = folds::nothing;
 
     int root;
 

@@ -45,6 +45,7 @@ struct rooted_at : detail::parameters<false, segmented<S>> {
   static constexpr bool rank_ordered = S::rank_ordered;
   static constexpr bool overlapping = S::overlapping;
   static constexpr bool whole_vector = tutti::whole_vector<S>;
+  static constexpr auto folding = tutti::folding<S>;
 
   static constexpr bool rank_ordered_at(place at) { return tutti::rank_ordered<S>({Root, at.size}); }
   static constexpr bool canonical(int size) { return tutti::canonical<S>(size); }
@@ -76,6 +77,7 @@ struct then : detail::parameters<rooted<A> || rooted<B>, segmented<A> || segment
   static constexpr bool rank_ordered = A::rank_ordered && B::rank_ordered;
   static constexpr bool whole_vector = tutti::whole_vector<A> && tutti::whole_vector<B>;
   static constexpr bool overlapping = A::overlapping || B::overlapping;
+  static constexpr auto folding = tutti::folding<B> == folds::nothing ? tutti::folding<A> : folds::repeatedly;
 
   static constexpr bool rank_ordered_at(place at) {
     return tutti::rank_ordered<A>(at) && tutti::rank_ordered<B>(at);
@@ -115,6 +117,7 @@ struct dual : detail::parameters<rooted<S>, segmented<S>> {
   static constexpr bool rank_ordered = true;
   static constexpr bool overlapping = S::overlapping;
   static constexpr bool whole_vector = tutti::whole_vector<S>;
+  static constexpr auto folding = folds::nothing;
 
   constexpr int rounds(place at) const { return original().rounds(at); }
   constexpr int blocks(int size) const { return original().blocks(size); }

@@ -106,14 +106,14 @@ template <class Candidate, class F>
   f.template operator()<Candidate>();
 }
 
-/// The bytes of the vector as algorithm A sends it: the same for all, or asked for by its schedule.
-template <collective C, class A>
-TUTTI_ALWAYS_INLINE constexpr std::size_t bytes_by(std::size_t bytes) {
-  return bytes;
-}
+/// The bytes of the vector as algorithm A sends it: a number, or what its schedule makes of it.
 template <collective C, class A, class Bytes>
-constexpr std::size_t bytes_by(const Bytes& bytes) {
-  return bytes.template by<schedule_for<C, A>>();
+TUTTI_ALWAYS_INLINE constexpr std::size_t bytes_by(const Bytes& bytes) {
+  if constexpr (std::is_class_v<Bytes>) {
+    return bytes.template by<schedule_for<C, A>>();
+  } else {
+    return static_cast<std::size_t>(bytes);
+  }
 }
 
 /// Calls `f.template operator()<A>()` with the cheapest candidate A.

@@ -80,7 +80,7 @@ struct half_float_limits {
   static constexpr int max_digits10 = Digits * 30103 / 100000 + 2;
   static constexpr int min_exponent = MinExponent;
   static constexpr int max_exponent = MaxExponent;
-  static constexpr int min_exponent10 = MinExponent * 30103 / 100000;
+  static constexpr int min_exponent10 = (MinExponent - 1) * 30103 / 100000;
   static constexpr int max_exponent10 = MaxExponent * 30103 / 100000;
 
   static constexpr H min() noexcept { return H::from_bits(1U << (Digits - 1)); }

@@ -13,7 +13,7 @@ namespace tutti {
 /// them are computed in float throughout a collective and rounded once; see `accumulator`.
 ///
 /// From float: to nearest, ties to even; what is too large is an infinity, a NaN stays one, quiet, with its sign and
-/// what fits of its payload. To float: exact; a NaN becomes quiet. From double and integers of up to 32 bits: rounded
+/// what fits of its payload. To float: the same bits and 16 zeros. From double and integers of up to 32 bits: rounded
 /// once. Arithmetic is that of float, rounded after each operation. The conversions are integer arithmetic, the same on
 /// every machine and in every mode of the processor.
 class bfloat16 : detail::half_float_operators<bfloat16> {
@@ -22,10 +22,7 @@ class bfloat16 : detail::half_float_operators<bfloat16> {
   template <detail::rounds_once N>
   explicit constexpr bfloat16(N value) : bits_(round(detail::float_of(value))) {}
 
-  constexpr operator float() const {
-    const std::uint32_t wide = std::uint32_t{bits_} << 16;
-    return std::bit_cast<float>(wide | ((wide << 1) > 0xFF000000U ? 0x00400000U : 0U));
-  }
+  constexpr operator float() const { return std::bit_cast<float>(std::uint32_t{bits_} << 16); }
 
   static constexpr bfloat16 from_bits(unsigned bits) {
     bfloat16 result;

@@ -4,6 +4,7 @@
 #include <tutti/collective/storage.hpp>
 #include <tutti/core/accumulator.hpp>
 #include <tutti/core/arena.hpp>
+#include <tutti/core/exact_fold.hpp>
 #include <tutti/core/fold.hpp>
 #include <tutti/schedule/schedule.hpp>
 
@@ -57,11 +58,6 @@ template <class W, class T, class Op>
     for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<W>(op(out[j], static_cast<W>(in[j])));
   for (; i < n; ++i) out[i] = static_cast<W>(op(out[i], static_cast<W>(in[i])));
 }
-template <class U, class T>
-[[gnu::noinline]] void accumulate(exact_sum<U>* __restrict out, const T* __restrict in, std::size_t n, std::plus<>&) {
-  for (std::size_t i = 0; i < n; ++i) out[i].add(in[i]);
-}
-
 /// The results, divided by the number of ranks if they are averages.
 template <class Op, class T, class W>
 [[gnu::noinline]] void narrow_elements(T* __restrict out, const W* __restrict in, std::size_t n, int ranks) {
@@ -112,6 +108,15 @@ class fold_at_once_as {
 
   /// `out` may be one of the sources: a chunk of it is written when the same chunk of all has been read.
   void fold_at_once(T* out, const T* const* source, int sources, std::size_t n, bool streaming) {
+    if constexpr (std::is_same_v<Op, reproducible_sum>) {
+      fold_exactly(out, source, sources, n, streaming);
+    } else {
+      fold_in_accumulators(out, source, sources, n, streaming);
+    }
+  }
+
+ private:
+  void fold_in_accumulators(T* out, const T* const* source, int sources, std::size_t n, bool streaming) {
     constexpr std::size_t chunk = chunk_for(sizeof(element));
     alignas(64) alignas(element) std::byte memory[chunk * sizeof(element)];
     alignas(64) alignas(T) std::byte narrow[chunk * sizeof(T)];
@@ -130,7 +135,6 @@ class fold_at_once_as {
     if (streaming) stream_fence();
   }
 
- private:
   /// A power of two, so that a chunk of T is whole cache lines.
   static constexpr std::size_t chunk_for(std::size_t bytes) {
     std::size_t chunk = 32;

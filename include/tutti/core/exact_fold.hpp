@@ -74,10 +74,10 @@ inline void in_blocks(std::size_t n, F&& f) {
                                                    std::size_t n, int sources) {
   using format = float_format<float>;
   const int doublings = doublings_of(sources);
-  // What fits into 53 bits; no infinity, nor a sum that becomes one; no value so small that a sum could be subnormal,
-  // which some modes of the processor flush to zero.
+  // What fits into 53 bits; no infinity or NaN; no value so small that it or a sum could be subnormal, which some modes
+  // of the processor take for zero.
   const std::int32_t spread = 53 - format::digits - doublings;
-  const std::int32_t greatest = (format::special - 1 - doublings) << (format::digits - 1);
+  const std::int32_t greatest = (format::special << (format::digits - 1)) - 1;
   const std::int32_t smallest = format::digits << (format::digits - 1);
   std::int32_t any = 0;
   in_blocks(n, [=, &any](std::size_t i) {
@@ -86,7 +86,7 @@ inline void in_blocks(std::size_t n, F&& f) {
     least[i] = wrong;
     any |= wrong;
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(sum[i]));
-    out[i] = std::bit_cast<float>(bits & (0U - std::uint32_t{(bits << 1) != 0}));  // zero is +0
+    out[i] = std::bit_cast<float>(bits & (0U - std::uint32_t{(bits << 1) != 0}));  // +0, however the compiler takes -0
   });
   return any;
 }

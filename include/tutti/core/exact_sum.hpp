@@ -51,6 +51,7 @@ class exact_sum {
   static constexpr int limbs = (format::width + 40 + 3 + 63) / 64;
   /// Up to 2^room_bits values may be added.
   static constexpr int room_bits = 64 * limbs - 3 - format::width;
+  static_assert(room_bits >= 40);
 
   /// The sum of no values.
   constexpr exact_sum() = default;

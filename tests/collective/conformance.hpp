@@ -62,10 +62,9 @@ using algorithms =
     list<tutti::automatic, tutti::flat, tutti::ring, tutti::circulant, tutti::pat, tutti::bruck,
          tutti::hypercube_halving, tutti::hypercube_doubling, tutti::halving_doubling, tutti::recursive_doubling,
          tutti::recursive_multiplying<2>, tutti::recursive_multiplying<4>, tutti::recursive_multiplying<8>,
-         tutti::recursive_multiplying<16>, tutti::census, tutti::canonical_halving, tutti::binomial,
-         tutti::k_nomial<4>, tutti::chain, tutti::two_tree, tutti::circulant_pipelined, tutti::star,
-         tutti::single_master, tutti::naive, tutti::scatter_allgather, tutti::reduce_scatter_gather,
-         tutti::dissemination, ternary>;
+         tutti::recursive_multiplying<16>, tutti::census, tutti::canonical_halving, tutti::binomial, tutti::k_nomial<4>,
+         tutti::chain, tutti::two_tree, tutti::circulant_pipelined, tutti::star, tutti::single_master, tutti::naive,
+         tutti::scatter_allgather, tutti::reduce_scatter_gather, tutti::dissemination, ternary>;
 
 template <class A, tutti::collective C>
 constexpr bool offers() {

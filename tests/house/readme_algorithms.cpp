@@ -56,7 +56,8 @@ struct abilities {
   std::string collectives() const {
     using enum tutti::collective;
     if (implemented.size() == tutti::collective_count) return "all";
-    if (implemented.size() == tutti::collective_count - 2 && !does(scan) && !does(exscan)) return "all but scan and exscan";
+    if (implemented.size() == tutti::collective_count - 2 && !does(scan) && !does(exscan))
+      return "all but scan and exscan";
     return listed(implemented);
   }
   std::string order() const {

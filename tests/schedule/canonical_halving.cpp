@@ -44,7 +44,8 @@ TEST_CASE("among a power of two ranks it is the hypercube, nearest partners firs
   using hypercube = tutti::schedule_for<reduce_scatter, tutti::hypercube_doubling>;
   for (const int size : {2, 4, 8, 16, 64}) {
     CAPTURE(size);
-    CHECK(cost<reduce_scatter, tutti::canonical_halving>(size) == cost<reduce_scatter, tutti::hypercube_doubling>(size));
+    CHECK(cost<reduce_scatter, tutti::canonical_halving>(size) ==
+          cost<reduce_scatter, tutti::hypercube_doubling>(size));
     for (int rank = 0; rank < size; ++rank) {
       const place at{rank, size};
       for (int k = 0; k < ceil_log2(size); ++k) {

@@ -215,7 +215,7 @@ int spoil(int size, int root = 0, int segments = 1) {
         if constexpr (tutti::is_combine<decltype(step)> || tutti::is_local<decltype(step)>) {
           if (tutti::rank_ordered<S>({root, size})) reject(rank, k, n, change::other_side);
         }
-        if (tutti::vectors<S> > 1) reject(rank, k, n, change::other_vector);
+        if (tutti::vectors < S >> 1) reject(rank, k, n, change::other_vector);
         ++n;
       });
       if (n > 0) reject(rank, k, 0, change::skip_round);

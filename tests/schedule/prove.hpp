@@ -57,7 +57,8 @@ bool shares_truthfully(const S& s, int size) {
 /// Where a schedule says which round of a rank comes next, or came before, no round between has a step.
 template <class S>
 bool skips_truthfully(const S& s, int size) {
-  if constexpr (requires { s.next_round(place{}, 0); } || requires { s.previous_round(place{}, 0); }) {
+  if constexpr (
+      requires { s.next_round(place{}, 0); } || requires { s.previous_round(place{}, 0); }) {
     for (int rank = 0; rank < size; ++rank) {
       const place at{rank, size};
       const int rounds = s.rounds(at);

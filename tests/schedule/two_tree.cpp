@@ -29,9 +29,7 @@ struct always_in_order {
 
 }  // namespace
 
-TEST_CASE("two trees are proved for all sizes, roots and numbers of segments") {
-  CHECK(prove<tutti::two_tree>() == 3);
-}
+TEST_CASE("two trees are proved for all sizes, roots and numbers of segments") { CHECK(prove<tutti::two_tree>() == 3); }
 
 TEST_CASE("two trees keep rank order exactly where they say so") {
   constexpr auto claimed = [](int root, int size) {

@@ -87,9 +87,11 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
     }
     using operation = pending_reduction<Comm, S, T, Op>;
     const call c = comm.next_call(pending_signature<A, T, Op>, count, -1, where);
-    started.emplace(new operation(comm, on, c, schedule_of_call<S>(comm, -1, count, count * sizeof(typename lowered<T, Op, S>::element)), memory, count,
-                                  std::move(op), result),
-                    &operation::destroy);
+    started.emplace(
+        new operation(comm, on, c,
+                      schedule_of_call<S>(comm, -1, count, count * sizeof(typename lowered<T, Op, S>::element)), memory,
+                      count, std::move(op), result),
+        &operation::destroy);
   });
   return std::move(*started);
 }

@@ -72,9 +72,7 @@ class circulant_receptions {
     }
     return false;
   }
-  constexpr int next_unused(int e) const {
-    return static_cast<int>(std::bit_width(unused_ & ((1u << e) - 1))) - 1;
-  }
+  constexpr int next_unused(int e) const { return static_cast<int>(std::bit_width(unused_ & ((1u << e) - 1))) - 1; }
 
   int size_;
   int phase_;  // q
@@ -93,8 +91,8 @@ class circulant_receptions {
 /// Pipelined broadcast on the circulant graph: in each round every rank sends one of k segments to the rank a skip
 /// above and receives one from the rank a skip below, the skips being those of `circulant`. k - 1 + q rounds, q =
 /// ceil(log2 p), which no schedule with one port can beat, for any p and root. Every rank receives n bytes and sends at
-/// most that, but the root, which sends a segment in every round. Reduce is the same backwards, allreduce both. Does not
-/// keep rank order. For long vectors; a round is worked out in O(q). Source: Traff, arXiv 2407.18004.
+/// most that, but the root, which sends a segment in every round. Reduce is the same backwards, allreduce both. Does
+/// not keep rank order. For long vectors; a round is worked out in O(q). Source: Traff, arXiv 2407.18004.
 struct circulant_pipelined {
   static constexpr std::string_view name = "circulant_pipelined";
 

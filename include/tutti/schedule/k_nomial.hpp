@@ -86,8 +86,13 @@ struct k_nomial {
     template <class Emit>
     constexpr void round(place at, int k, Emit&& emit) const {
       level(
-          at, root, k, [&](int parent, int) { emit(send{parent, one_block(0)}); },
-          [&](int child, int) { emit(combine{child, one_block(0), child < at.rank ? side::left : side::right}); });
+          at, root, k,
+          [&](int parent, int) {
+            emit(send{parent, one_block(0)});
+          },
+          [&](int child, int) {
+            emit(combine{child, one_block(0), child < at.rank ? side::left : side::right});
+          });
     }
   };
   using broadcast = dual<reduce>;
@@ -103,8 +108,13 @@ struct k_nomial {
     template <class Emit>
     constexpr void round(place at, int k, Emit&& emit) const {
       level(
-          at, root, k, [&](int parent, int end) { emit(send{parent, {at.rank, 1, end - at.rank}}); },
-          [&](int child, int end) { emit(recv{child, {child, 1, end - child}}); });
+          at, root, k,
+          [&](int parent, int end) {
+            emit(send{parent, {at.rank, 1, end - at.rank}});
+          },
+          [&](int child, int end) {
+            emit(recv{child, {child, 1, end - child}});
+          });
     }
   };
   using scatter = dual<gather>;

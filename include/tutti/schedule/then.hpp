@@ -79,9 +79,7 @@ struct then : detail::parameters<rooted<A> || rooted<B>, segmented<A> || segment
   static constexpr bool overlapping = A::overlapping || B::overlapping;
   static constexpr auto folding = tutti::folding<B> == folds::nothing ? tutti::folding<A> : folds::repeatedly;
 
-  static constexpr bool rank_ordered_at(place at) {
-    return tutti::rank_ordered<A>(at) && tutti::rank_ordered<B>(at);
-  }
+  static constexpr bool rank_ordered_at(place at) { return tutti::rank_ordered<A>(at) && tutti::rank_ordered<B>(at); }
   static constexpr bool canonical(int size) { return tutti::canonical<A>(size) || tutti::canonical<B>(size); }
 
   constexpr int rounds(place at) const { return first().rounds(at) + second().rounds(at); }

@@ -15,9 +15,9 @@ namespace tutti {
 /// vectors among many ranks. Source: Sanders, Speck, Traff, Two-tree algorithms for full bandwidth broadcast, reduction
 /// and scan, 2009.
 ///
-/// A root feeds both trees, which stand over the other ranks. Reduce keeps rank order for an odd number of ranks and the
-/// first or last of them as root (`rank_ordered_at`). Allreduce always does: among an even number of ranks the trees
-/// stand over all of them, and each half of the vector is broadcast from where it was reduced.
+/// A root feeds both trees, which stand over the other ranks. Reduce keeps rank order for an odd number of ranks and
+/// the first or last of them as root (`rank_ordered_at`). Allreduce always does: among an even number of ranks the
+/// trees stand over all of them, and each half of the vector is broadcast from where it was reduced.
 struct two_tree {
   static constexpr std::string_view name = "two_tree";
 
@@ -29,9 +29,7 @@ struct two_tree {
     int root;
     int segments;
 
-    constexpr int rounds() const {
-      return size == 1 ? 0 : tree().last_time() + segments - 1 - (has_root() ? 0 : 1);
-    }
+    constexpr int rounds() const { return size == 1 ? 0 : tree().last_time() + segments - 1 - (has_root() ? 0 : 1); }
     template <class Emit>
     constexpr void reduce(int rank, int k, Emit&& emit) const {
       const int now = rounds() - 1 - k;

@@ -23,6 +23,7 @@ struct question {
 /// How much simulating is too much.
 struct limits {
   double messages = 2e8;   // of one algorithm
+  double rounds = 5e8;     // of all ranks, empty ones too
   double in_flight = 8e6;  // at a time: what takes memory
 };
 

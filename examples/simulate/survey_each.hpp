@@ -69,7 +69,7 @@ std::string too_much(const S& s, const question& asked, const limits& most) {
     std::snprintf(text, sizeof text, "left out: %d ranks would look at %d blocks in each of %d rounds", p, p, rounds);
     return text;
   }
-  double messages = 0, in_flight = 0;
+  double messages = 0, in_flight = 0, asked_for = 0;
   for (int k = tutti::next_round(s, middle, 0); k < rounds; k = tutti::next_round(s, middle, k + 1)) {
     int sends = 0;
     s.round(middle, k, [&](auto step) {
@@ -80,6 +80,10 @@ std::string too_much(const S& s, const question& asked, const limits& most) {
     if (ranks * messages > most.messages || ranks * in_flight > most.in_flight) {
       std::snprintf(text, sizeof text, "left out: about %.1g messages or more, and no rank stands for all",
                     static_cast<double>(p) * messages * rounds / (k + 1));
+      return text;
+    }
+    if (ranks * ++asked_for > most.rounds) {
+      std::snprintf(text, sizeof text, "left out: %d ranks, each with up to %d rounds", p, rounds);
       return text;
     }
   }

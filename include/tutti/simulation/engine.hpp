@@ -146,7 +146,7 @@ class simulation_engine {
       const rank_state& me = ranks_[static_cast<std::size_t>(rank)];
       const std::string who = "simulate: rank " + std::to_string(rank) + " of " + std::to_string(wires_.size);
       if (me.awaited > 0) {
-        const int peer = me.from >= 0 ? me.from : groups_[static_cast<std::size_t>(~me.from)].missing();
+        const int peer = me.from >= 0 ? me.from : groups_[group_of(me)].missing();
         throw usage_error(who + " waits in round " + std::to_string(me.round - 1) + " for a message from rank " +
                           std::to_string(peer) + " that never comes");
       }
@@ -175,7 +175,11 @@ class simulation_engine {
   };
 
   rank_state& state(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  arrival_group& group(const rank_state& me) { return groups_[static_cast<std::size_t>(~me.from)]; }
+  static std::size_t group_of(const rank_state& me) {
+    const int index = ~me.from;
+    return static_cast<std::size_t>(index);
+  }
+  arrival_group& group(const rank_state& me) { return groups_[group_of(me)]; }
 
   port_heap ports(std::vector<double>& many, double& one, int rank) {
     if (net_.ports == 1) return {&one, 1};

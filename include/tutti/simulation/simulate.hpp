@@ -34,7 +34,7 @@ simulation_result simulate_relay(const S& s, int size, std::size_t bytes, const 
     result.busiest = n - least;
   } else {
     const bool lone = blocks.count() % static_cast<std::size_t>(size) == static_cast<std::size_t>(size - 1);
-    result.bytes = 2 * (size - 1) * n;
+    result.bytes = 2LL * (size - 1) * n;
     result.busiest = 2 * n - 2 * least - (lone ? 1 : 0);
   }
   return result;

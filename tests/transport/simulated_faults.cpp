@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -436,6 +437,39 @@ TEST_CASE("a call that the others never made is found in the end") {
     CHECK(contains(ended.run.text, "rank 0 called nothing that fits; rank 1 called broadcast of 3 x int"));
     CHECK(contains(ended.run.text, "odd.cpp:2"));
   }
+}
+
+TEST_CASE("a rank that looks for what another sends a day later gets it, and does not take a day") {
+  const deadline limit(60s);
+  tutti::run_simulated(3, {}, [](communicator& comm) {
+    std::vector<int> data{comm.rank()};
+    tutti::barrier(comm);
+    if (comm.rank() == 2) comm.transport().spend(86400);
+    auto pending = tutti::iallreduce<tutti::ring>(comm, data, std::plus{});
+    while (!pending.test()) {
+      if (comm.rank() == 1) comm.transport().spend(1e-7);
+    }
+    CHECK(data[0] == 3);
+    CHECK(comm.transport().now() >= 86400);
+    CHECK(comm.transport().now() < 86401);
+  });
+}
+
+TEST_CASE("a root whose sends cost it no time runs ahead of the others, not without bound") {
+  const deadline limit(60s);
+  std::array<int, 2> calls{};
+  int ahead = 0;
+  tutti::run_simulated(2, {.net = {.overhead = 0}}, [&](communicator& comm) {
+    for (int call = 0; call < 12000; ++call) {
+      int data = comm.rank() == 0 ? call : -1;
+      tutti::broadcast<tutti::binomial>(comm, std::span(&data, 1), 0);
+      if (data != call) throw std::logic_error("wrong");
+      ++calls[static_cast<std::size_t>(comm.rank())];
+      ahead = std::max(ahead, calls[0] - calls[1]);
+    }
+  });
+  CHECK(ahead > 100);
+  CHECK(ahead < 5000);
 }
 
 TEST_CASE("a root that runs ahead of a mismatch is stopped by its messages") {

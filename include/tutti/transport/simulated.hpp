@@ -16,7 +16,8 @@ namespace tutti {
 
 /// A transport whose ranks are threads of one process of which one at a time runs: the one that is earliest in virtual
 /// time. So a run is the same every time, whatever is computed and drawn. Messages take the time that `network` says;
-/// what a rank computes takes none, but for folding and what it `spend`s.
+/// what a rank computes takes none, but for folding and what it `spend`s, and a look in vain (`test()`) as much as a
+/// message's overhead. A rank begins a call when no more than 4096 of its messages are under way.
 ///
 /// Ranks may wait for each other in collectives only: one that spins or sleeps until another has done something waits
 /// for ever. The group outlives it; it stays where it is once it has made a lane.

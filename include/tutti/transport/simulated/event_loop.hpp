@@ -88,6 +88,20 @@ class event_loop {
     }
   }
 
+  /// The rank has looked in vain more often than `times`, and nothing else has happened since.
+  bool keeps_looking(const simulated_rank& r, std::uint64_t times) const {
+    return r.state == standing::ready && r.looked == happened_ && r.looks > times;
+  }
+  /// When something happens besides looks in vain; `never` if nothing does.
+  virtual_time next_happening() const {
+    virtual_time next = agenda_.empty() ? never : agenda_.next();
+    for (int r = 0; r < size_; ++r) {
+      const simulated_rank& one = ranks_[static_cast<std::size_t>(r)];
+      if (!keeps_looking(one, many_looks)) next = std::min(next, when(one));
+    }
+    return next;
+  }
+
   static void resume(simulated_rank& r, virtual_time at) {
     r.state = standing::ready;
     r.clock = later(r.clock, at);
@@ -106,7 +120,7 @@ class event_loop {
     int awaited = -1;
     int told = 0;
     for (int r = 0; r < size_; ++r) {
-      const lane_end* const at = rank(r).looks;
+      const lane_end* const at = rank(r).looks_at;
       const bool gone = rank(r).state == standing::left;
       if (!gone && at == nullptr) continue;
       if (++told > most_told) continue;
@@ -122,6 +136,8 @@ class event_loop {
     return {errc::timed_out, awaited, text};
   }
 
+  static constexpr std::uint64_t many_looks = 1000;
+
   int size_;
   owned_array<simulated_rank> ranks_;
   links links_;
@@ -129,7 +145,7 @@ class event_loop {
   trace trace_;
   virtual_time now_ = 0;  // of the last event
   int running_ = -1;
-  std::uint64_t quiet_ = 0;  // looks in vain since anything happened
+  std::uint64_t happened_ = 0;  // changes whenever anything happens but looks in vain
 
  private:
   static constexpr int most_told = 16;
@@ -155,7 +171,7 @@ class event_loop {
   /// Whether a rank has been woken.
   bool happen(const agenda::entry& e) {
     now_ = e.at;
-    quiet_ = 0;
+    ++happened_;
     simulated_message& m = *e.what;
     lane_end& there = end(m.to, m.lane);
     message_queue& queue = there.queue(m.from);
@@ -170,6 +186,7 @@ class event_loop {
       leaving.erase(std::find(leaving.begin(), leaving.end(), &m));
     }
     m.delivered = true;
+    --rank(m.from).under_way;
     trace_.add({.kind = simulated_event_kind::delivered,
                 .picoseconds = e.at,
                 .from = m.from,

@@ -57,12 +57,12 @@ class simulated_group : public event_loop {
     }
     simulated_rank& gone = rank(r);
     gone.state = standing::left;
-    quiet_ = 0;
+    ++happened_;
     makespan_ = later(makespan_, gone.clock);
     trace_.add({.kind = simulated_event_kind::left, .picoseconds = gone.clock, .from = r});
     // Those who wait for it look again, and see whether anything of it is still under way.
     for (int other = 0; other < size_; ++other)
-      if (rank(other).state == standing::waiting && rank(other).looks->awaited == r) resume(rank(other), gone.clock);
+      if (rank(other).state == standing::waiting && rank(other).looks_at->awaited == r) resume(rank(other), gone.clock);
     const int next = next_rank();
     if (next >= 0) rank(next).go.give();
   }
@@ -101,8 +101,10 @@ class simulated_group : public event_loop {
   void open(int r, lane_end& e, const call& c) {
     check(r);
     catch_up(r);
+    // A rank that only sends does not run ahead of the others without bound.
+    while (rank(r).under_way > most_under_way && !agenda_.empty()) sleep_until(r, agenda_.next());
     check(r);
-    quiet_ = 0;
+    ++happened_;
     e.during = c;
     e.fingerprint = c.fingerprint();
     e.round = -1;
@@ -113,7 +115,7 @@ class simulated_group : public event_loop {
 
   /// Whether the bytes have been copied.
   bool send(int r, int lane, int peer, const std::byte* data, std::size_t bytes, bool copy) {
-    quiet_ = 0;
+    ++happened_;
     simulated_rank& sender = rank(r);
     if (sender.crashed) throw rank_crashed{};
     lane_end& here = end(r, lane);
@@ -145,6 +147,7 @@ class simulated_group : public event_loop {
     if (!m->dropped) {
       queue.last_arrival = later(queue.last_arrival, after(begins, links_.under_way(r, peer, number)));
       agenda_.put(queue.last_arrival, m, true);
+      ++sender.under_way;
     }
     ++sender.sent;
     ++number;
@@ -165,7 +168,8 @@ class simulated_group : public event_loop {
     if (bytes != 0) std::memcpy(data, m->copy.data(), bytes);
     delete queue.pop();
     e.awaited = -1;
-    rank(r).looks = nullptr;
+    ++happened_;
+    rank(r).looks_at = nullptr;
     spend(r, overhead_);
     return true;
   }
@@ -190,21 +194,37 @@ class simulated_group : public event_loop {
   /// A look in vain takes a little time, so that the others come to their turns.
   void poll(int r, lane_end& e, virtual_time limit) {
     look(r, e);
+    simulated_rank& me = rank(r);
     spend(r, later(overhead_, shortest_look));
-    const bool pointless = e.awaited >= 0 && ++quiet_ > most_looks;
-    if (rank(r).clock >= after(e.started, limit) || (pointless && limit != never)) expire(r, e);
-    if (pointless) {
-      fail(deadlock());
-      check();
+    const virtual_time deadline = after(e.started, limit);
+    if (std::exchange(me.looked, happened_) != happened_) me.looks = 0;
+    if (e.awaited >= 0 && ++me.looks > many_looks) {
+      // However often it looks, nothing comes before somebody else goes on.
+      const virtual_time next = next_happening();
+      if (next != never) me.clock = later(me.clock, std::min(next, deadline));
+      if (all_look_in_vain()) {
+        if (limit != never) expire(r, e);
+        fail(deadlock());
+        check();
+      }
     }
+    if (me.clock >= deadline) expire(r, e);
     pass(r);
     check(r);
   }
 
  private:
   static constexpr virtual_time shortest_look = 1000;
-  // As many as that in vain, by all ranks, with nothing under way: nothing will ever come.
-  static constexpr std::uint64_t most_looks = 100'000;
+  static constexpr std::uint64_t most_looks = 20'000;
+  static constexpr std::uint64_t most_under_way = 4096;  // messages of one rank
+
+  /// Nothing is under way, and every rank waits or has looked often since anything else happened: nothing ever will.
+  bool all_look_in_vain() {
+    return agenda_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [this](const simulated_rank& r) {
+             return r.state == standing::ready ? keeps_looking(r, most_looks)
+                                               : r.state == standing::left || r.deadline == never;
+           });
+  }
 
   void compare_calls(int r, const lane_end& e) {
     for (int other = 0; other < size_; ++other) {
@@ -239,7 +259,7 @@ class simulated_group : public event_loop {
   void look(int r, lane_end& e) {
     check(r);
     simulated_rank& me = rank(r);
-    me.looks = &e;
+    me.looks_at = &e;
     if (e.started == never) e.started = me.clock;
     if (e.awaited < 0 || rank(e.awaited).state != standing::left || e.queue(e.awaited).front() != nullptr) return;
     fail(left_early(e.place(r)));
@@ -254,7 +274,7 @@ class simulated_group : public event_loop {
     const simulated_message* lost = lost_message(e);
     int who = late;
     for (int step = 0; step < size_ && lost == nullptr; ++step) {
-      lane_end* const at = rank(who).looks;
+      lane_end* const at = rank(who).looks_at;
       if (at == nullptr || at->awaited < 0) {
         late = who;
         break;

@@ -51,7 +51,7 @@ class simulated_lane {
   void glance() { group_->poll(rank_, *end_, limit()); }
   void awake() {
     end_->started = never;
-    group_->rank(rank_).looks = nullptr;
+    group_->rank(rank_).looks_at = nullptr;
   }
 
   void abandon(const std::string& reason) noexcept {

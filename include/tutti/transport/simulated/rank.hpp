@@ -58,8 +58,11 @@ struct simulated_rank {
   bool news = false;  // something that it waits for has been delivered since it last waited
   bool came = false;  // its thread has begun
   bool crashed = false;
-  lane_end* looks = nullptr;  // where it looked last in vain
-  std::uint64_t sent = 0;     // messages
+  lane_end* looks_at = nullptr;  // where it looked last in vain
+  std::uint64_t sent = 0;        // messages
+  std::uint64_t under_way = 0;   // of those, not delivered yet
+  std::uint64_t looks = 0;       // in vain, since anything else happened
+  std::uint64_t looked = 0;      // what had happened when it looked
   call_log log;
   std::vector<std::unique_ptr<lane_end>> lanes;
 };

@@ -19,6 +19,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -607,6 +608,26 @@ TEST_CASE("options that make no sense are refused") {
   const auto none = outcome_of([] { tutti::run_simulated(0, {}, [](communicator&) {}); });
   CHECK(none.kind == "usage_error");
   CHECK(contains(none.text, "number of ranks is 0, must be at least 1"));
+}
+
+TEST_CASE("ranks whose threads have begun do not wait for those whose threads could not") {
+  const deadline limit(60s);
+  for (const int refused : {1, 2, 3}) {
+    CAPTURE(refused);
+    tutti::detail::simulated_group group(4, {});
+    std::vector<outcome> ends(static_cast<std::size_t>(refused));
+    std::vector<std::thread> begun;
+    for (int rank = 0; rank < refused; ++rank)
+      begun.emplace_back([&, rank] {
+        group.enter(rank);
+        ends[static_cast<std::size_t>(rank)] = outcome_of([&] { group.check(rank); });
+        group.leave(rank);
+      });
+    group.fail({tutti::errc::peer_failed, refused, "no threads"});
+    group.leave(refused);
+    for (auto& thread : begun) thread.join();
+    for (const outcome& end : ends) CHECK(end.peer == refused);
+  }
 }
 
 #if defined(__GLIBC__)

@@ -26,7 +26,7 @@ struct scratch_scope {
 template <class Predicted, class S>
 [[gnu::noinline]] Predicted predict(int size, const cost_parameters& parameters) {
   const S schedule = make_schedule<S>(0);
-  const schedule_cost c = count(schedule, size);
+  const schedule_cost c = count_traffic(schedule, size);
   const double round = parameters.round + c.fan_in * parameters.message;
   if constexpr (segmented<S>) {
     const pipeline p = pipeline_of<S>(size);

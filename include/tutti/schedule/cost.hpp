@@ -65,40 +65,66 @@ class overlap_counter {
   proof_buffer<int> marks_;
 };
 
-template <schedule S, class Measure>
-constexpr schedule_cost count_by(const S& s, int size, const Measure& measure) {
-  schedule_cost total;
-  overlap_counter<S, Measure> overlap(s, size, measure);
+/// Adds up what the ranks do. No template, since every program that lets the library choose counts schedules.
+class cost_tally {
+ public:
+  constexpr void add(const message_end& m, int rank) {
+    if (m.sent) {
+      ++mine_.messages;
+      mine_.sent += m.size;
+      return;
+    }
+    mine_.received += m.size;
+    mine_.folds += m.folded;
+    if (m.peer == rank) return;
+    ++arrivals_;
+    largest_ = std::max(largest_, m.folded);
+  }
+  constexpr void end_round(long long copied) {
+    total_.fan_in = std::max(total_.fan_in, arrivals_);
+    total_.scratch = std::max(total_.scratch, largest_ + copied);
+    arrivals_ = 0;
+    largest_ = 0;
+  }
+  constexpr void end_rank(int rounds) {
+    total_.rounds = std::max(total_.rounds, rounds);
+    total_.messages += mine_.messages;
+    total_.busiest = std::max(total_.busiest, mine_.messages);
+    total_.volume += mine_.sent;
+    total_.sent = std::max(total_.sent, mine_.sent);
+    total_.received = std::max(total_.received, mine_.received);
+    total_.folds = std::max(total_.folds, mine_.folds);
+    mine_ = {};
+  }
+  constexpr const schedule_cost& total() const { return total_; }
+
+ private:
+  schedule_cost total_;
+  schedule_cost mine_;
+  int arrivals_ = 0;
+  long long largest_ = 0;
+};
+
+/// `copied(at, k)`: what a rank copies in a round because it overwrites it.
+template <schedule S, class Measure, class Copied>
+constexpr schedule_cost count_by(const S& s, int size, const Measure& measure, Copied&& copied) {
+  cost_tally tally;
   for (int rank = 0; rank < size; ++rank) {
     const place at{rank, size};
     const int rounds = s.rounds(at);
-    schedule_cost mine;
     for (int k = next_round(s, at, 0); k < rounds; k = next_round(s, at, k + 1)) {
-      int arrivals = 0;
-      long long largest = 0;
-      for_each_message(s, at, k, measure, [&](const message_end& m) {
-        if (m.sent) {
-          ++mine.messages;
-          mine.sent += m.size;
-        } else {
-          if (m.peer != rank) ++arrivals;
-          mine.received += m.size;
-          mine.folds += m.folded;
-          if (m.peer != rank) largest = std::max(largest, m.folded);
-        }
-      });
-      total.fan_in = std::max(total.fan_in, arrivals);
-      total.scratch = std::max(total.scratch, largest + overlap.of_round(at, k));
+      for_each_message(s, at, k, measure, [&](const message_end& m) { tally.add(m, rank); });
+      tally.end_round(copied(at, k));
     }
-    total.rounds = std::max(total.rounds, rounds);
-    total.messages += mine.messages;
-    total.busiest = std::max(total.busiest, mine.messages);
-    total.volume += mine.sent;
-    total.sent = std::max(total.sent, mine.sent);
-    total.received = std::max(total.received, mine.received);
-    total.folds = std::max(total.folds, mine.folds);
+    tally.end_rank(rounds);
   }
-  return total;
+  return tally.total();
+}
+
+template <schedule S, class Measure>
+constexpr schedule_cost count_by(const S& s, int size, const Measure& measure) {
+  overlap_counter<S, Measure> overlap(s, size, measure);
+  return count_by(s, size, measure, [&](place at, int k) { return overlap.of_round(at, k); });
 }
 
 struct set_blocks {
@@ -110,6 +136,14 @@ struct set_bytes {
   constexpr long long operator()(block_set set) const { return static_cast<long long>(size_of(of, set)); }
 };
 
+}  // namespace detail
+
+namespace detail {
+/// In blocks, without `scratch`.
+template <schedule S>
+constexpr schedule_cost count_traffic(const S& s, int size) {
+  return count_by(s, size, set_blocks{}, [](place, int) { return 0LL; });
+}
 }  // namespace detail
 
 /// Counts `s` among `size` ranks in blocks, by asking for every step of every rank.

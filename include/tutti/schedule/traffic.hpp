@@ -13,27 +13,37 @@ struct message_end {
   long long folded;  ///< of those that are folded in here
 };
 
+namespace detail {
+
+template <class Step>
+constexpr message_end end_of(const Step& step, int rank, long long size) {
+  if constexpr (is_local<Step>) {
+    return {rank, false, 0, size};
+  } else {
+    return {step.peer, is_send<Step>, size, is_combine<Step> ? size : 0};
+  }
+}
+
+/// Adds the step to the message before it, if that has the same peer and direction.
+constexpr bool joins(message_end& before, const message_end& step) {
+  if (step.peer != before.peer || step.sent != before.sent) return false;
+  before.size += step.size;
+  before.folded += step.folded;
+  return true;
+}
+
+}  // namespace detail
+
 /// Calls `visit(message_end)` for the messages of a rank in round k, in listed order. Consecutive steps to the same
 /// peer in the same direction make one message. `measure(block_set)` says how large a set is: in blocks or bytes.
 template <schedule S, class Measure, class Visit>
 constexpr void for_each_message(const S& s, place at, int k, const Measure& measure, Visit&& visit) {
   message_end open{-1, false, 0, 0};
-  const auto add = [&](int peer, bool sent, long long size, long long folded) {
-    if (peer == open.peer && sent == open.sent) {
-      open.size += size;
-      open.folded += folded;
-      return;
-    }
+  s.round(at, k, [&](const auto& step) {
+    const message_end next = detail::end_of(step, at.rank, measure(step.what));
+    if (detail::joins(open, next)) return;
     if (open.peer >= 0) visit(open);
-    open = {peer, sent, size, folded};
-  };
-  s.round(at, k, [&](auto step) {
-    if constexpr (is_local<decltype(step)>) {
-      add(at.rank, false, 0, measure(step.what));
-    } else {
-      const long long size = measure(step.what);
-      add(step.peer, is_send<decltype(step)>, size, is_combine<decltype(step)> ? size : 0);
-    }
+    open = next;
   });
   if (open.peer >= 0) visit(open);
 }

@@ -62,8 +62,7 @@ TEST_CASE("in q rounds a rank gets its base block and all but one of the q befor
         const int block = receptions.block(k);
         right &= block >= -q && block < q;
         got |= 1u << (block + q);
-        // It comes from a rank that has it: from the root, or one that got it in an earlier round, of these or the last
-        // q.
+        // It comes from the root, or from a rank that got it before, in these rounds or the last q.
         const int from = tutti::modulo(rank - circulant_receptions::skip(k, size), size);
         if (from == 0) {
           right &= block == k;

@@ -189,6 +189,7 @@ template <tutti::collective C, class A>
 int spoil(int size, int root = 0, int segments = 1) {
   using S = tutti::schedule_for<C, A>;
   const S good = tutti::detail::make_schedule<S>(root, segments);
+  constexpr bool several_vectors = tutti::vectors<S> != 1;
   int tried = 0;
   const auto reject = [&](int rank, int k, int n, change how) {
     ++tried;
@@ -215,7 +216,7 @@ int spoil(int size, int root = 0, int segments = 1) {
         if constexpr (tutti::is_combine<decltype(step)> || tutti::is_local<decltype(step)>) {
           if (tutti::rank_ordered<S>({root, size})) reject(rank, k, n, change::other_side);
         }
-        if (tutti::vectors < S >> 1) reject(rank, k, n, change::other_vector);
+        if (several_vectors) reject(rank, k, n, change::other_vector);
         ++n;
       });
       if (n > 0) reject(rank, k, 0, change::skip_round);

@@ -10,15 +10,14 @@ namespace tutti {
 /// Pipelined chain: the vector travels from rank to rank in k segments, one segment a round. k + p - 2 rounds and n
 /// bytes sent and received per rank, for any p and root; allreduce twice that. For the longest vectors among few ranks.
 ///
-/// Reduce folds the ranks from the root on, round the end, to the one below the root, since a chain with its root in
-/// the middle cannot keep rank order and one port. It keeps rank order for root 0. Allreduce, by way of rank 0, does,
-/// and so do scan and exscan; exscan takes 2n of memory.
+/// Reduce folds the ranks from the root on, round the end, to the one below the root, since one chain with its root in
+/// the middle cannot keep rank order; so it keeps it for root 0. Allreduce, by way of rank 0, does, and so do scan and
+/// exscan; exscan takes 2n of memory.
 struct chain {
   static constexpr std::string_view name = "chain";
 
  private:
-  /// Where a rank stands in the chain: it gets the i-th segment in round `position - 1 + i` and hands it on in the
-  /// next.
+  /// Where a rank stands in the chain: it gets segment i in round `position - 1 + i` and hands it on in the next.
   struct stage {
     int position;
     int size;

@@ -67,9 +67,8 @@ struct step_archetype {
 /// - optional, `s.next_round(at, k)`: the first round from k on, or `rounds(at)`, in which that place has a step, and
 ///   `s.previous_round(at, k)`: the last one up to k, or -1: for those who follow a million ranks through rounds in
 ///   which few of them have anything to do.
-/// - optional, a member `int segments`: the schedule pipelines its vector in so many blocks, chosen when it is made,
-/// and
-///   its number of rounds grows by the same for each; all ranks have equally many rounds.
+/// - optional, a member `int segments`: the schedule pipelines its vector in so many blocks, 1 unless it is made with
+///   more, and its number of rounds grows by the same for each; all ranks have equally many rounds.
 /// - optional, `S::vectors`: a rank works on so many vectors, all divided into the same blocks; number 0 begins as the
 ///   caller's input, the others begin with nothing. Then no set of blocks wraps around. `S::result` is the number of
 ///   the vector that ends as the result, 0 unless it is given.

@@ -15,8 +15,8 @@ namespace tutti {
 /// vectors among many ranks. Source: Sanders, Speck, Traff, Two-tree algorithms for full bandwidth broadcast, reduction
 /// and scan, 2009.
 ///
-/// A root feeds both trees, which stand over the other ranks. Reduce keeps rank order for an odd number of ranks and
-/// the first or last of them as root (`rank_ordered_at`). Allreduce always does: among an even number of ranks the
+/// A root feeds both trees, which stand over the other ranks. Reduce keeps rank order among an odd number of ranks if
+/// the first or last of them is the root (`rank_ordered_at`). Allreduce always does: among an even number of ranks the
 /// trees stand over all of them, and each half of the vector is broadcast from where it was reduced.
 struct two_tree {
   static constexpr std::string_view name = "two_tree";

@@ -20,10 +20,15 @@ class circulant_receptions {
  public:
   /// `rank` in `[1, size)`.
   constexpr circulant_receptions(int rank, int size)
-      : size_{size}, phase_{ceil_log2(size)}, end_{static_cast<long long>(rank) + size}, base_{base_of(rank)} {}
+      : rank_{rank},
+        size_{size},
+        phase_{ceil_log2(size)},
+        end_{static_cast<long long>(rank) + size},
+        base_{base_of(rank)} {}
 
   /// The block that comes in round k of the first q, less than 0 if it was sent in the q rounds before.
   constexpr int block(int k) {
+    if (is_power_of_two(size_)) return block_in_hypercube(k);
     wanted_ = k;
     found_ = 0;
     farthest_ = end_ - skip(0);
@@ -42,12 +47,20 @@ class circulant_receptions {
   constexpr long long skip(int k) const { return ((size_ - 1) >> (phase_ - k)) + 1; }
 
   constexpr int base_of(int rank) const {
+    if (is_power_of_two(size_)) return std::countr_zero(static_cast<unsigned>(rank));
     int k = phase_;
     while (rank > 0) {
       --k;
       if (rank >= skip(k)) rank -= static_cast<int>(skip(k));
     }
     return k;
+  }
+
+  /// What the search comes to among a power of two of ranks: the way to a rank takes the skips of its bits.
+  constexpr int block_in_hypercube(int k) const {
+    if ((rank_ >> k) % 2 == 0) return k - phase_;
+    const int higher = rank_ >> (k + 1);
+    return higher == 0 ? base_ : k + 1 + std::countr_zero(static_cast<unsigned>(higher)) - phase_;
   }
 
   /// Goes on from rank `at` by skips up to number `e`, and finds, for one round after the other, the farthest rank
@@ -74,6 +87,7 @@ class circulant_receptions {
   }
   constexpr int next_unused(int e) const { return static_cast<int>(std::bit_width(unused_ & ((1u << e) - 1))) - 1; }
 
+  int rank_;
   int size_;
   int phase_;  // q
   long long end_;

@@ -16,7 +16,7 @@ using namespace conformance;
 using tutti::collective;
 
 // Long enough for several segments where ranks take turns on a core, and no multiple of any number of them.
-constexpr std::size_t length = 500'009;
+constexpr std::size_t length = 200'009;
 
 using vector = std::vector<std::uint32_t>;
 

@@ -45,6 +45,14 @@ class expressions {
     return fresh;
   }
 
+  /// The value of the ranks `[first, first + 2^level)`, as far as they exist, folded along the canonical tree.
+  constexpr int canonical_tree(int first, int level) {
+    if (level == 0) return first;
+    const int middle = first + (1 << (level - 1));
+    const int lower = canonical_tree(first, level - 1);
+    return middle >= size_ ? lower : fold(lower, canonical_tree(middle, level - 1));
+  }
+
   /// The ranks from 0 to `last`, and no others, contributed.
   constexpr bool covers(int a, int last) const {
     if (nodes_[a].count != last + 1) return false;

@@ -66,9 +66,8 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     bool matched = false;
     int peer = 0;
     int count = 0;
-    int named = 0;  // where its block numbers begin in `arena_`
-    int values =
-        0;  // where the values sent, or arrived, begin in `arena_`; of a local step, its source's block numbers
+    int named = 0;   // where its block numbers begin in `arena_`
+    int values = 0;  // where in `arena_` the values sent or arrived begin, or a local step's source's block numbers
   };
   struct rank_state {
     int round = 0;
@@ -360,20 +359,12 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
         fail(fault::out_of_order, x);
       } else if (C == collective::allreduce && uniform<S> && v != value(0, b)) {
         fail(fault::ranks_differ, x);
-      } else if (folds && canonical<S>(size_) && v != canonical_tree(0, detail::ceil_log2(size_))) {
+      } else if (folds && canonical<S>(size_) && v != expressions_.canonical_tree(0, detail::ceil_log2(size_))) {
         fail(fault::not_canonical, x);
       }
     } else {
       if (v != b) fail(fault::wrong_result, x);
     }
-  }
-
-  /// The value of the ranks `[first, first + 2^level)`, as far as they exist, folded along the canonical tree.
-  constexpr int canonical_tree(int first, int level) {
-    if (level == 0) return first;
-    const int middle = first + (1 << (level - 1));
-    const int lower = canonical_tree(first, level - 1);
-    return middle >= size_ ? lower : expressions_.fold(lower, canonical_tree(middle, level - 1));
   }
 
   const S& s_;

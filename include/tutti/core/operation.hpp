@@ -21,16 +21,23 @@ concept operation = std::copy_constructible<Op> && requires(Op& op, const T& a, 
 };
 
 namespace detail {
-/// How a NaN, -0 and +0 are told apart where the type is not one that the compiler knows: by the bits, as a number that
-/// is greater if the value is.
+/// The bits of a type of 16 bits as a number that is greater if the value is, -0 and +0 told apart, and `of_nan` for a
+/// NaN.
 template <half_float T>
-constexpr bool is_nan(const T& value) {
-  return (std::bit_cast<std::uint16_t>(value) & 0x7FFFU) > float_format<T>::infinity;
+constexpr std::int16_t order_of(std::int16_t bits, std::int16_t of_nan) {
+  const auto order = static_cast<std::int16_t>(bits ^ (bits >> 15 & 0x7FFF));
+  return (bits & 0x7FFF) > float_format<T>::infinity ? of_nan : order;
+}
+/// On bits rather than values, so that loops of it vectorise.
+template <half_float T>
+constexpr T least_of(const T& a, const T& b) {
+  const auto x = std::bit_cast<std::int16_t>(a), y = std::bit_cast<std::int16_t>(b);
+  return std::bit_cast<T>(order_of<T>(y, -0x8000) < order_of<T>(x, -0x8000) ? y : x);
 }
 template <half_float T>
-constexpr int order_of(const T& value) {
-  const int bits = std::bit_cast<std::int16_t>(value);
-  return bits ^ (bits >> 31 & 0x7FFF);
+constexpr T greatest_of(const T& a, const T& b) {
+  const auto x = std::bit_cast<std::int16_t>(a), y = std::bit_cast<std::int16_t>(b);
+  return std::bit_cast<T>(order_of<T>(x, 0x7FFF) < order_of<T>(y, 0x7FFF) ? y : x);
 }
 }  // namespace detail
 
@@ -43,9 +50,7 @@ struct minimum {
       if (b != b) return b;
       if (a == b) return __builtin_signbit(a) ? a : b;
     } else if constexpr (detail::half_float<T>) {
-      if (detail::is_nan(a)) return a;
-      if (detail::is_nan(b)) return b;
-      return detail::order_of(b) < detail::order_of(a) ? b : a;
+      return detail::least_of(a, b);
     }
     return b < a ? b : a;
   }
@@ -60,9 +65,7 @@ struct maximum {
       if (b != b) return b;
       if (a == b) return __builtin_signbit(a) ? b : a;
     } else if constexpr (detail::half_float<T>) {
-      if (detail::is_nan(a)) return a;
-      if (detail::is_nan(b)) return b;
-      return detail::order_of(a) < detail::order_of(b) ? b : a;
+      return detail::greatest_of(a, b);
     }
     return a < b ? b : a;
   }

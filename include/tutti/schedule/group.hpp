@@ -8,6 +8,13 @@
 
 namespace tutti {
 
+namespace detail {
+
+/// `value mod size` where `value` is nearly always in range already: a division would be the dearest part of a round.
+constexpr int wrapped(int value, int size) { return value >= 0 && value < size ? value : modulo(value, size); }
+
+}  // namespace detail
+
 /// A finite group on the ranks `[0, size)` whose identity is 0, made by `G{size}`. It moves block sets:
 /// `translate(a, b)` is `{a * h : h in b}`. `translatable(b)` says whether that is a block set for every `a`; routes
 /// use only such sets.
@@ -54,21 +61,64 @@ struct exclusive_or {
   }
 };
 
-static_assert(group<cyclic> && group<exclusive_or>);
+/// The symmetries of a polygon of `size / 2` corners, `size` even: seen from an even rank displacements count up, from
+/// an odd rank down. A displacement to an odd rank is its own inverse, so partners exchange.
+struct dihedral {
+  int size;
+
+  constexpr explicit dihedral(int ranks) : size{ranks} {}
+  constexpr int multiply(int a, int b) const { return detail::wrapped(a % 2 == 0 ? a + b : a - b, size); }
+  constexpr int inverse(int a) const { return a == 0 || a % 2 != 0 ? a : size - a; }
+  constexpr block_set translate(int a, block_set b) const {
+    return {multiply(a, b.first), a % 2 == 0 ? b.stride : -b.stride, b.count};
+  }
+  constexpr bool translatable(block_set) const { return true; }
+};
+
+/// Rows of `Shape::row(size)` neighbouring ranks, `Lo` within a row and `Hi` among the rows: rank `lo + row * hi` is
+/// the pair (lo, hi), and pairs are multiplied part by part. The shape is part of the type, since a group is made from
+/// its size alone; shapes are in shape.hpp.
+template <group Lo, group Hi, class Shape>
+struct direct_product {
+  int size;
+  Lo lo;
+  Hi hi;
+
+  constexpr explicit direct_product(int ranks)
+      : size{ranks}, lo{Shape::row(ranks)}, hi{lo.size == 0 ? 0 : ranks / lo.size} {}
+  constexpr int multiply(int a, int b) const {
+    return lo.multiply(a % lo.size, b % lo.size) + lo.size * hi.multiply(a / lo.size, b / lo.size);
+  }
+  constexpr int inverse(int a) const { return lo.inverse(a % lo.size) + lo.size * hi.inverse(a / lo.size); }
+  constexpr block_set translate(int a, block_set b) const {
+    if (hi.size == 1) return lo.translate(a, b);
+    const block_set rows = of_rows(b);
+    const block_set moved = rows == all_blocks(hi.size) ? rows : hi.translate(a / lo.size, rows);
+    return {lo.multiply(a % lo.size, b.first % lo.size) + lo.size * moved.first, lo.size * moved.stride, moved.count};
+  }
+  /// Only blocks that have the same place in their rows: within a row a set may wrap around.
+  constexpr bool translatable(block_set b) const {
+    if (hi.size == 1) return lo.translatable(b);
+    if (b.count == 1) return true;
+    return b.stride % lo.size == 0 && (of_rows(b) == all_blocks(hi.size) || hi.translatable(of_rows(b)));
+  }
+
+ private:
+  constexpr block_set of_rows(block_set b) const { return {b.first / lo.size, b.stride / lo.size, b.count}; }
+};
+
+static_assert(group<cyclic> && group<exclusive_or> && group<dihedral>);
 
 namespace detail {
 
-/// `value mod size` where `value` is nearly always in range already: a division would be the dearest part of a round.
-constexpr int wrapped(int value, int size) { return value >= 0 && value < size ? value : modulo(value, size); }
-
-/// Whether block `b` of `[0, blocks)` is in the set.
+/// Whether block `b` of `[0, blocks)` is in the set. Cost: how many times the set goes round.
 constexpr bool contains(block_set set, int b, int blocks) {
   const int step = set.stride < 0 ? -set.stride : set.stride;
   const int offset = wrapped(set.stride < 0 ? set.first - b : b - set.first, blocks);
   if (set.count <= 1 || step == 1) return offset < set.count;
-  if (static_cast<long long>(set.count - 1) * step < blocks) return offset % step == 0 && offset / step < set.count;
-  for (int i = 0; i < set.count; ++i) {
-    if (set.at(i, blocks) == b) return true;
+  const long long last = static_cast<long long>(set.count - 1) * step;
+  for (long long way = offset; way <= last; way += blocks) {
+    if (way % step == 0) return true;
   }
   return false;
 }

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -188,15 +190,16 @@ inline int floor_log2(int size) {
   return f;
 }
 
-/// What every route costs: n(p-1)/p bytes each way, `rounds` rounds, one message a round.
+/// What every route costs: n(p-1)/p bytes each way, `rounds` rounds, one message a round, or else at most `fan_in` in a
+/// round and `messages` in all.
 template <class R>
-void check_route_costs(int size, int rounds) {
+void check_route_costs(int size, int rounds, int fan_in, int messages) {
   using enum tutti::collective;
   CAPTURE(size);
   const long long others = size - 1;
   const tutti::schedule_cost scattered{.rounds = rounds,
-                                       .fan_in = 1,
-                                       .messages = static_cast<long long>(size) * rounds,
+                                       .fan_in = fan_in,
+                                       .messages = static_cast<long long>(size) * messages,
                                        .volume = size * others,
                                        .sent = others,
                                        .received = others,
@@ -204,7 +207,7 @@ void check_route_costs(int size, int rounds) {
   tutti::schedule_cost gathered = scattered;
   gathered.folds = 0;
   const tutti::schedule_cost both{.rounds = 2 * rounds,
-                                  .fan_in = 1,
+                                  .fan_in = fan_in,
                                   .messages = 2 * scattered.messages,
                                   .volume = 2 * size * others,
                                   .sent = 2 * others,
@@ -219,6 +222,25 @@ void check_route_costs(int size, int rounds) {
   CHECK(cost<reduce, R>(size).rounds == rounds);
   CHECK(cost<gather, R>(size).received == others);
   CHECK(cost<scatter, R>(size).sent == others);
+}
+template <class R>
+void check_route_costs(int size, int rounds) {
+  check_route_costs<R>(size, rounds, 1, rounds);
+}
+
+/// The rounds of a route, as which displacements are sent by which element: what it does, however its sets are written.
+template <class R>
+std::vector<std::map<int, std::set<int>>> rounds_of(int size) {
+  using view = tutti::detail::route_view<R>;
+  std::vector<std::map<int, std::set<int>>> rounds;
+  for (int k = 0; k < R::rounds(size); ++k) {
+    rounds.emplace_back();
+    for (int port = 0; port < view::ports(size, k); ++port) {
+      const auto [by, what] = view::entry(size, k, port);
+      for (int i = 0; i < what.count; ++i) rounds.back()[by].insert(what.at(i, size));
+    }
+  }
+  return rounds;
 }
 
 }  // namespace schedule_test

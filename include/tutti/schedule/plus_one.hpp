@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/schedule/derive.hpp>
+
+namespace tutti {
+
+/// A route that does not support every number of ranks made an algorithm for one rank more: where `R` supports p, it is
+/// `R`; where it supports only p-1, those run `R` and exchange single blocks with the one left over meanwhile, each in
+/// one of the rounds. As many rounds as `R` has among p-1 ranks, n(p-1)/p bytes per rank. In rooted collectives ranks
+/// count from the root, so that the one left over is the root's previous rank, which talks to the root alone. All
+/// collectives but all-to-all. Does not keep rank order. Source: Swing, arXiv 2401.09356, section 3.2.
+template <route R>
+struct plus_one {
+  static constexpr bool supports(int size) { return !left_over(size) || tutti::supports<R>(size - 1); }
+
+  /// Rank `last` is the one left over. What it sends to a rank folds into that rank's own block, which is a set of its
+  /// own in that round therefore.
+  struct reduce_scatter {
+    static constexpr bool rank_ordered = false;
+    static constexpr bool overlapping = false;
+
+    constexpr int rounds(place at) const { return rounds_of(at.size); }
+    constexpr int blocks(int size) const { return size; }
+    template <class Emit>
+    constexpr void round(place at, int k, Emit&& emit) const {
+      if (!left_over(at.size)) return reduce_scatter_of<R>{}.round(at, k, emit);
+      const int last = at.size - 1;
+      const int in_all = rounds(at);
+      if (at.rank == last) {
+        for (int peer = k; peer < last; peer += in_all) emit(send{peer, one_block(peer)});
+        for (int peer = k; peer < last; peer += in_all) emit(combine{peer, one_block(last), side::right});
+        return;
+      }
+      const bool exchanges = at.rank % in_all == k;
+      each<true>(at, k, [&](auto step) { emit(step); });
+      if (exchanges) emit(send{last, one_block(last)});
+      each<false>(at, k, [&](auto step) { emit(step); });
+      if (exchanges) emit(combine{last, one_block(at.rank), side::right});
+    }
+
+   private:
+    /// The route's sends, or its combines: all blocks but the receiver's own where that is apart, then those.
+    template <bool Sends, class Emit>
+    constexpr void each(place at, int k, Emit emit) const {
+      const place among{at.rank, at.size - 1};
+      if (among.size == 1) return;
+      bool any_apart = false;
+      reduce_scatter_of<R>{}.round(among, k, [&](auto step) {
+        if constexpr (is_send<decltype(step)> == Sends) {
+          const int own = Sends ? step.peer : at.rank;
+          const bool apart = own % rounds(at) == k;
+          any_apart = any_apart || apart;
+          const block_set what = step.what;
+          const auto emit_set = [&](block_set set) {
+            step.what = set;
+            emit(step);
+          };
+          detail::set_builder sets{at.size, emit_set};
+          for (int i = 0; i < what.count; ++i) {
+            if (const int block = what.at(i, among.size); block != own || !apart) sets.add(block);
+          }
+          sets.finish();
+        }
+      });
+      if (!any_apart) return;
+      reduce_scatter_of<R>{}.round(among, k, [&](auto step) {
+        if constexpr (is_send<decltype(step)> == Sends) {
+          const int own = Sends ? step.peer : at.rank;
+          if (own % rounds(at) != k || !detail::contains(step.what, own, among.size)) return;
+          step.what = one_block(own);
+          emit(step);
+        }
+      });
+    }
+  };
+
+  using allgather = dual<reduce_scatter>;
+  using allreduce = then<reduce_scatter, allgather>;
+  using barrier = allgather;
+
+  struct reduce {
+    static constexpr bool rank_ordered = false;
+    static constexpr bool overlapping = false;
+    static constexpr bool whole_vector = true;
+
+    int root;
+
+    constexpr int rounds(place at) const { return rounds_of(at.size); }
+    constexpr int blocks(int) const { return 1; }
+    template <class Emit>
+    constexpr void round(place at, int k, Emit&& emit) const {
+      if (!left_over(at.size)) return reduce_of<R>{root}.round(at, k, emit);
+      const from_root view{at, root};
+      if (!view.is_left_over()) {
+        reduce_of<R>{0}.round(view.among(), k, [&](auto step) {
+          step.peer = view.rank_of(step.peer);
+          emit(step);
+        });
+      }
+      if (k != 0) return;
+      if (view.is_left_over()) emit(send{root, one_block(0)});
+      if (at.rank == root) emit(combine{view.left_over(), one_block(0), side::right});
+    }
+  };
+
+  using broadcast = dual<reduce>;
+
+  struct scatter {
+    static constexpr bool rank_ordered = true;
+    static constexpr bool overlapping = false;
+
+    int root;
+
+    constexpr int rounds(place at) const { return rounds_of(at.size); }
+    constexpr int blocks(int size) const { return size; }
+    template <class Emit>
+    constexpr void round(place at, int k, Emit&& emit) const {
+      if (!left_over(at.size)) return scatter_of<R>{root}.round(at, k, emit);
+      const from_root view{at, root};
+      if (!view.is_left_over()) {
+        scatter_of<R>{0}.round(view.among(), k, [&](auto step) {
+          step.peer = view.rank_of(step.peer);
+          const block_set what = step.what;
+          const auto emit_set = [&](block_set set) {
+            step.what = set;
+            emit(step);
+          };
+          detail::set_builder sets{at.size, emit_set};
+          for (int i = 0; i < what.count; ++i) sets.add(view.rank_of(what.at(i, view.among().size)));
+          sets.finish();
+        });
+      }
+      if (k != 0) return;
+      if (at.rank == root) emit(send{view.left_over(), one_block(view.left_over())});
+      if (view.is_left_over()) emit(recv{root, one_block(at.rank)});
+    }
+  };
+
+  using gather = dual<scatter>;
+
+ private:
+  static constexpr bool left_over(int size) { return size > 1 && !tutti::supports<R>(size); }
+  static constexpr int rounds_of(int size) {
+    if (!left_over(size)) return R::rounds(size);
+    const int rounds = R::rounds(size - 1);
+    return rounds == 0 ? 1 : rounds;
+  }
+
+  /// Ranks counted from the root on.
+  struct from_root {
+    place at;
+    int root;
+
+    constexpr int number() const { return detail::wrapped(at.rank - root, at.size); }
+    constexpr int rank_of(int number) const { return detail::wrapped(root + number, at.size); }
+    constexpr bool is_left_over() const { return number() == at.size - 1; }
+    constexpr int left_over() const { return rank_of(at.size - 1); }
+    constexpr place among() const { return {number(), at.size - 1}; }
+  };
+};
+
+}  // namespace tutti

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/schedule/route.hpp>
+#include <tutti/schedule/derive.hpp>
 #include <tutti/schedule/star.hpp>
 
 namespace tutti {
@@ -60,6 +60,13 @@ struct flat {
   using gather = star::gather;
   using scatter = star::scatter;
 };
+
+namespace detail {
+template <>
+struct remaining_way<flat> {
+  static constexpr int before(int, int k, int h) { return k == 0 ? h : 0; }
+};
+}  // namespace detail
 
 static_assert(proved<flat, 1, 8>);
 

@@ -21,7 +21,8 @@ std::set<std::string> names(conformance::list<A...>) {
   return {family(tutti::name_of<A>())...};
 }
 
-/// What stands in quotes in every definition of a `name` in the headers of a room.
+/// What stands in quotes in every definition of a `name` in the headers of a room: of a template perhaps, which is
+/// listed with arguments.
 std::set<std::string> names_in(const std::filesystem::path& room) {
   std::set<std::string> result;
   for (const auto& header : std::filesystem::directory_iterator(room)) {
@@ -46,7 +47,9 @@ TEST_CASE("every algorithm of the library is in the list") {
   const std::set<std::string> there = names_in(std::filesystem::path(TUTTI_SOURCE_DIR) / "include/tutti/schedule");
   CHECK(there.size() > 10);
   for (const std::string& name : there) {
+    if (name == "rows_of" || name == "near_square") continue;  // shapes of grids, not algorithms
     CAPTURE(name);
-    CHECK(listed.contains(name));
+    const auto instance = listed.lower_bound(name + '<');
+    CHECK((listed.contains(name) || (instance != listed.end() && instance->starts_with(name + '<'))));
   }
 }

@@ -58,13 +58,23 @@ static_assert(tutti::proved<ternary, 1, 64>);
 template <class... A>
 struct list {};
 
-using algorithms =
+template <class... A, class... B>
+list<A..., B...> joined(list<A...>, list<B...>);
+
+/// At least one of every kind: for tests of types, operations and values.
+using representative_algorithms =
     list<tutti::automatic, tutti::flat, tutti::ring, tutti::circulant, tutti::pat, tutti::bruck,
          tutti::hypercube_halving, tutti::hypercube_doubling, tutti::halving_doubling, tutti::recursive_doubling,
          tutti::recursive_multiplying<2>, tutti::recursive_multiplying<4>, tutti::recursive_multiplying<8>,
          tutti::recursive_multiplying<16>, tutti::census, tutti::canonical_halving, tutti::binomial, tutti::k_nomial<4>,
          tutti::chain, tutti::two_tree, tutti::circulant_pipelined, tutti::star, tutti::single_master, tutti::naive,
          tutti::scatter_allgather, tutti::reduce_scatter_gather, tutti::dissemination, ternary>;
+
+/// Every algorithm of the library, templates with some arguments.
+using algorithms =
+    decltype(joined(representative_algorithms{},
+                    list<tutti::bidirectional_ring, tutti::neighbour_exchange, tutti::torus<>,
+                         tutti::product<tutti::flat, tutti::circulant>, tutti::k_ary<3>, tutti::bine, tutti::swing>{}));
 
 template <class A, tutti::collective C>
 constexpr bool offers() {

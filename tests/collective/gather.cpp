@@ -36,7 +36,7 @@ void check_all(Algorithms chosen) {
 
 TEST_CASE_TEMPLATE_DEFINE("gather by every algorithm", Launcher, every_algorithm) {
   check_all<Launcher, float>(algorithms{});
-  check_all<Launcher, triple>(algorithms{});
+  check_all<Launcher, triple>(representative_algorithms{});
 }
 TEST_CASE_TEMPLATE_APPLY(every_algorithm, launchers);
 
@@ -55,7 +55,7 @@ TEST_CASE_TEMPLATE_APPLY(every_type, launchers);
 TEST_CASE_TEMPLATE_DEFINE("gather of vectors that are written past the caches", Launcher, every_long) {
   for (const int ranks : {2, 3}) {
     const values<float> data(ranks, streaming_length<float>);
-    for_each_algorithm<verb>(algorithms{}, ranks, [&]<class A>() {
+    for_each_algorithm<verb>(representative_algorithms{}, ranks, [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
         check_gather<A>(comm, found, data, streaming_length<float>, ranks - 1);
       });

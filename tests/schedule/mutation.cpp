@@ -57,7 +57,7 @@ std::vector<table_of_hops> mutants_of(const table_of_hops& good) {
       for (const int by : {-1, 1}) {
         with([&](table_of_hops& t) { t[k][port].by += by; });
         with([&](table_of_hops& t) { t[k][port].what.first += by; });
-        with([&](table_of_hops& t) { t[k][port].what.count += by; });
+        if (good[k][port].what.count + by >= 0) with([&](table_of_hops& t) { t[k][port].what.count += by; });
         if (good[k][port].what.count > 1) with([&](table_of_hops& t) { t[k][port].what.stride += by; });
       }
     }
@@ -103,6 +103,14 @@ TEST_CASE("spoiled routes are rejected, by the O(p) proof and by execution alike
     add(try_mutants<tutti::bruck>(size));
     add(try_mutants<tutti::pat>(size));
     add(try_mutants<tutti::flat>(size));
+    add(try_mutants<tutti::k_ary<3>>(size));
+    add(try_mutants<tutti::bidirectional_ring>(size));
+    add(try_mutants<tutti::torus<>>(size));
+    add(try_mutants<tutti::product<tutti::flat, tutti::circulant>>(size));
+  }
+  for (const int size : {2, 4, 6, 8, 10, 14}) {
+    add(try_mutants<tutti::neighbour_exchange>(size));
+    add(try_mutants<tutti::bine>(size));
   }
   for (const int size : {2, 4, 8, 16}) {
     add(try_mutants<tutti::hypercube_halving>(size));
@@ -240,6 +248,9 @@ TEST_CASE("spoiled schedules are rejected") {
     tried += spoil<reduce_scatter, tutti::pat>(size);
     tried += spoil<allgather, tutti::bruck>(size);
     tried += spoil<alltoall, tutti::bruck>(size);
+    tried += spoil<reduce_scatter, tutti::k_ary<4>>(size);
+    tried += spoil<reduce_scatter, tutti::swing>(size);
+    tried += spoil<allgather, tutti::torus<>>(size);
     for (int root = 0; root < size; ++root) {
       tried += spoil<reduce, tutti::binomial>(size, root);
       tried += spoil<broadcast, tutti::binomial>(size, root);

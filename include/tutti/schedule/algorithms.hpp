@@ -4,6 +4,8 @@
 // Every algorithm of the library, one family a file.
 
 #include <tutti/schedule/algorithm.hpp>
+#include <tutti/schedule/bidirectional_ring.hpp>
+#include <tutti/schedule/bine.hpp>
 #include <tutti/schedule/binomial.hpp>
 #include <tutti/schedule/bruck.hpp>
 #include <tutti/schedule/canonical_halving.hpp>
@@ -13,17 +15,24 @@
 #include <tutti/schedule/circulant_pipelined.hpp>
 #include <tutti/schedule/dissemination.hpp>
 #include <tutti/schedule/flat.hpp>
+#include <tutti/schedule/greedy.hpp>
 #include <tutti/schedule/halving_doubling.hpp>
 #include <tutti/schedule/hypercube.hpp>
+#include <tutti/schedule/k_ary.hpp>
 #include <tutti/schedule/k_nomial.hpp>
 #include <tutti/schedule/naive.hpp>
+#include <tutti/schedule/neighbour_exchange.hpp>
 #include <tutti/schedule/pat.hpp>
+#include <tutti/schedule/plus_one.hpp>
+#include <tutti/schedule/product.hpp>
 #include <tutti/schedule/recursive_doubling.hpp>
 #include <tutti/schedule/recursive_multiplying.hpp>
 #include <tutti/schedule/reduce_scatter_gather.hpp>
 #include <tutti/schedule/ring.hpp>
 #include <tutti/schedule/scatter_allgather.hpp>
 #include <tutti/schedule/single_master.hpp>
+#include <tutti/schedule/swing.hpp>
+#include <tutti/schedule/torus.hpp>
 #include <tutti/schedule/two_tree.hpp>
 
 namespace tutti {
@@ -33,28 +42,10 @@ namespace tutti {
 template <class F>
 constexpr void for_each_algorithm(F&& f) {
   const auto each = [&]<class... A>() { (f.template operator()<A>(), ...); };
-  each.template operator()<flat,                      //
-                           ring,                      //
-                           circulant,                 //
-                           pat,                       //
-                           bruck,                     //
-                           hypercube_halving,         //
-                           hypercube_doubling,        //
-                           halving_doubling,          //
-                           recursive_doubling,        //
-                           recursive_multiplying<4>,  //
-                           census,                    //
-                           canonical_halving,         //
-                           binomial,                  //
-                           k_nomial<4>,               //
-                           chain,                     //
-                           two_tree,                  //
-                           circulant_pipelined,       //
-                           single_master,             //
-                           naive,                     //
-                           scatter_allgather,         //
-                           reduce_scatter_gather,     //
-                           dissemination>();
+  each.template operator()<flat, ring, bidirectional_ring, neighbour_exchange, torus<>, product<flat, circulant>, circulant, k_ary<3>,
+    pat, bruck, bine, swing, hypercube_halving, hypercube_doubling, halving_doubling, recursive_doubling,
+    recursive_multiplying<4>, census, canonical_halving, binomial, k_nomial<4>, chain, two_tree, circulant_pipelined,
+    single_master, naive, scatter_allgather, reduce_scatter_gather, dissemination>();
 }
 
 }  // namespace tutti

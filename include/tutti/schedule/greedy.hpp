@@ -35,7 +35,7 @@ struct greedy_plan {
   const int* sent_in;  // the round that sends displacement h
 };
 
-/// Works out a plan. Cost: O(size * rounds), and for the sets O(size * log size).
+/// Works out a plan. Cost: O(size * rounds), for a logarithmic number of rounds O(size * log size).
 template <generator_list G>
 class greedy_work {
  public:
@@ -50,6 +50,7 @@ class greedy_work {
   constexpr void make(int size) {
     size_ = size;
     rounds_ = G::rounds(size);
+    looks_ = 0;
     const group_type g{size};
     by_.clear();
     for (int k = 0; k < rounds_; ++k) by_.push(modulo(G::generator(size, k), size));

@@ -10,7 +10,8 @@
 
 namespace tutti {
 
-/// One message of a route: rank `x` sends the blocks `x * what` to rank `x * by`.
+/// One message of a route: rank `x` sends the blocks `x * what` to rank `x * by`. Where one set does not hold them,
+/// hops by the same element in a row are one message.
 struct hop {
   int by;
   block_set what;

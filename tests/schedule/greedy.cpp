@@ -85,7 +85,9 @@ void check_same(int up_to) {
 
 static_assert(tutti::generator_list<bits> && tutti::route<greedy_route<bits>>);
 static_assert(!tutti::generator_list<no_generators> && !tutti::generator_list<no_rounds>);
-static_assert(route_is_proved<greedy_route<balanced_ternary>>());
+static_assert(tutti::proved<greedy_route<balanced_ternary>, 1, 64>);
+static_assert(tutti::proved_schedule<allreduce, greedy_route<balanced_ternary>, 1, 8>);
+static_assert(tutti::proved_schedule<alltoall, greedy_route<balanced_ternary>, 1, 8>);
 static_assert(tutti::proved<greedy_route<swings>, 1, 64> && tutti::proved<greedy_route<bits>, 1, 64>);
 static_assert(tutti::valid_route<greedy_route<descending_powers>>(65));
 static_assert(!tutti::valid_route<greedy_route<twos>>(8));

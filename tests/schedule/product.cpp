@@ -18,7 +18,10 @@ using mirrored_rows = product<neighbour_exchange, circulant, rows_of<6>>;
 using three_levels = product<flat, product<circulant, neighbour_exchange>, rows_of<2>>;
 using levels_in_rows = product<product<circulant, flat>, neighbour_exchange, rows_of<6>>;
 
-static_assert(route_is_proved<two_levels>());
+static_assert(tutti::proved<two_levels, 1, 64>);
+static_assert(tutti::proved_schedule<allreduce, two_levels, 1, 16>);
+static_assert(tutti::proved_schedule<alltoall, two_levels, 1, 16>);
+static_assert(tutti::proved_schedule<scatter, two_levels, 1, 8>);
 static_assert(tutti::proved<ordered, 1, 64> && tutti::proved<mirrored_rows, 1, 64>);
 static_assert(tutti::proved<three_levels, 1, 64> && tutti::proved<levels_in_rows, 1, 64>);
 static_assert(two_levels::name == "product<flat, circulant, near_square>");

@@ -33,7 +33,7 @@ struct pair {
 
 TEST_CASE("swing is proved for all collectives but alltoall, sizes and roots") {
   CHECK(prove<swing>() == 8);
-  for (const int size : {101, 128, 257}) {
+  for (const int size : {101, 128}) {
     CHECK(tutti::correct<reduce_scatter, tutti::schedule_for<reduce_scatter, swing>>(size));
     CHECK(tutti::correct<allgather, tutti::schedule_for<allgather, swing>>(size));
   }

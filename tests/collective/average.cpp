@@ -127,14 +127,15 @@ TEST_CASE_TEMPLATE_DEFINE("the average of floating-point numbers is their sum di
       for (std::size_t i = 0; i < 5000; ++i) {
         mine.push_back(static_cast<double>(noise(static_cast<std::size_t>(comm.rank()), i)) / 3.0 - 7e8);
       }
-      for_each_algorithm_for<tutti::collective::allreduce, double, std::plus<>>(representative_algorithms{}, ranks, [&]<class A>() {
-        found.about("allreduce<", tutti::name_of<A>(), "> with average of double");
-        std::vector<double> sum(mine.size()), mean(mine.size());
-        tutti::allreduce<A>(comm, mine, sum, std::plus<>{});
-        for (double& s : sum) s = s / static_cast<double>(ranks);
-        tutti::allreduce<A>(comm, mine, mean, tutti::average{});
-        found.same("the average", std::span<const double>(mean), std::span<const double>(sum));
-      });
+      for_each_algorithm_for<tutti::collective::allreduce, double, std::plus<>>(
+          representative_algorithms{}, ranks, [&]<class A>() {
+            found.about("allreduce<", tutti::name_of<A>(), "> with average of double");
+            std::vector<double> sum(mine.size()), mean(mine.size());
+            tutti::allreduce<A>(comm, mine, sum, std::plus<>{});
+            for (double& s : sum) s = s / static_cast<double>(ranks);
+            tutti::allreduce<A>(comm, mine, mean, tutti::average{});
+            found.same("the average", std::span<const double>(mean), std::span<const double>(sum));
+          });
     });
   }
 }

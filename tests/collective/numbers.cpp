@@ -73,36 +73,37 @@ void check_bits() {
         sums.push_back(row<T>(ranks, i));
         bounds.push_back(magnitude * static_cast<T>(ranks) * std::numeric_limits<T>::epsilon());
       }
-      for_each_algorithm_for<tutti::collective::allreduce, T, std::plus<>>(representative_algorithms{}, ranks, [&]<class A>() {
-        std::vector<T> earlier;
-        for (int run = 0; run < 2; ++run) {
-          on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
-            found.about("allreduce<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>());
-            const std::vector<T>& mine = contributed[static_cast<std::size_t>(comm.rank())];
-            std::vector<T> apart(n), in_place = mine, again = mine, pending = mine;
-            tutti::allreduce<A>(comm, mine, apart, std::plus<>{});
-            same_everywhere(comm, found, apart);
-            tutti::allreduce<A>(comm, in_place, std::plus<>{});
-            found.same("in place the result", std::span<const T>(in_place), std::span<const T>(apart));
-            tutti::allreduce<A>(comm, again, std::plus<>{});
-            found.same("a second time the result", std::span<const T>(again), std::span<const T>(apart));
-            if constexpr (std::is_same_v<T, float>) {
-              tutti::iallreduce<A>(comm, pending, std::plus<>{}).wait();
-              found.same("not blocking the result", std::span<const T>(pending), std::span<const T>(apart));
-            }
-            if constexpr (Launcher::shares_memory) {
-              if (comm.rank() == 0 && run == 0) earlier = apart;
-              if (run == 1) {
-                found.same("in a second run the result", std::span<const T>(apart), std::span<const T>(earlier));
-              }
-            }
-            // The others have the same bits.
-            for (std::size_t i = 0; comm.rank() == 0 && i < n; ++i) {
-              if (!(std::abs(apart[i] - sums[i]) <= bounds[i])) found.wrong(text("the sum is too far off at ", i));
+      for_each_algorithm_for<tutti::collective::allreduce, T, std::plus<>>(
+          representative_algorithms{}, ranks, [&]<class A>() {
+            std::vector<T> earlier;
+            for (int run = 0; run < 2; ++run) {
+              on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
+                found.about("allreduce<", tutti::name_of<A>(), "> of ", n, " x ", tutti::type_name<T>());
+                const std::vector<T>& mine = contributed[static_cast<std::size_t>(comm.rank())];
+                std::vector<T> apart(n), in_place = mine, again = mine, pending = mine;
+                tutti::allreduce<A>(comm, mine, apart, std::plus<>{});
+                same_everywhere(comm, found, apart);
+                tutti::allreduce<A>(comm, in_place, std::plus<>{});
+                found.same("in place the result", std::span<const T>(in_place), std::span<const T>(apart));
+                tutti::allreduce<A>(comm, again, std::plus<>{});
+                found.same("a second time the result", std::span<const T>(again), std::span<const T>(apart));
+                if constexpr (std::is_same_v<T, float>) {
+                  tutti::iallreduce<A>(comm, pending, std::plus<>{}).wait();
+                  found.same("not blocking the result", std::span<const T>(pending), std::span<const T>(apart));
+                }
+                if constexpr (Launcher::shares_memory) {
+                  if (comm.rank() == 0 && run == 0) earlier = apart;
+                  if (run == 1) {
+                    found.same("in a second run the result", std::span<const T>(apart), std::span<const T>(earlier));
+                  }
+                }
+                // The others have the same bits.
+                for (std::size_t i = 0; comm.rank() == 0 && i < n; ++i) {
+                  if (!(std::abs(apart[i] - sums[i]) <= bounds[i])) found.wrong(text("the sum is too far off at ", i));
+                }
+              });
             }
           });
-        }
-      });
     }
   }
 }
@@ -305,17 +306,19 @@ TEST_CASE_TEMPLATE_DEFINE("of NaNs that differ in sign and payload one and the s
         const auto payload = static_cast<std::uint32_t>(comm.rank() + 1);
         const floats mine(n * static_cast<std::size_t>(ranks),
                           std::bit_cast<float>(0x7FC00000U + payload + (comm.rank() % 2 == 0 ? 0x80000000U : 0U)));
-        for_each_algorithm_for<tutti::collective::allreduce, float, std::plus<>>(representative_algorithms{}, ranks, [&]<class A>() {
-          floats result(mine.size());
-          found.about("allreduce<", tutti::name_of<A>(), "> with minimum of ", mine.size(), " NaNs");
-          tutti::allreduce<A>(comm, mine, result, any<tutti::minimum>());
-          same_everywhere(comm, found, result);
-          // Which of two NaNs an addition passes on is the compiler's choice in each loop: only that it is one is sure.
-          found.about("allreduce<", tutti::name_of<A>(), "> with plus of ", mine.size(), " NaNs");
-          tutti::allreduce<A>(comm, mine, result, std::plus<>{});
-          found.check(std::all_of(result.begin(), result.end(), [](float x) { return std::isnan(x); }),
-                      "a NaN is lost");
-        });
+        for_each_algorithm_for<tutti::collective::allreduce, float, std::plus<>>(
+            representative_algorithms{}, ranks, [&]<class A>() {
+              floats result(mine.size());
+              found.about("allreduce<", tutti::name_of<A>(), "> with minimum of ", mine.size(), " NaNs");
+              tutti::allreduce<A>(comm, mine, result, any<tutti::minimum>());
+              same_everywhere(comm, found, result);
+              // Which of two NaNs an addition passes on is the compiler's choice in each loop: only that it is one is
+              // sure.
+              found.about("allreduce<", tutti::name_of<A>(), "> with plus of ", mine.size(), " NaNs");
+              tutti::allreduce<A>(comm, mine, result, std::plus<>{});
+              found.check(std::all_of(result.begin(), result.end(), [](float x) { return std::isnan(x); }),
+                          "a NaN is lost");
+            });
       }
     });
   }
@@ -327,13 +330,14 @@ TEST_CASE_TEMPLATE_DEFINE("infinities of both signs sum to NaN on every rank", L
     on_ranks<Launcher>(ranks, [ranks](auto& comm, findings& found) {
       const float infinity = std::numeric_limits<float>::infinity();
       const float mine = comm.rank() == 0 ? infinity : comm.rank() == ranks - 1 ? -infinity : 1.0F;
-      for_each_algorithm_for<tutti::collective::allreduce, float, std::plus<>>(representative_algorithms{}, ranks, [&]<class A>() {
-        found.about("allreduce<", tutti::name_of<A>(), "> with plus of infinities");
-        floats result(20, mine);
-        tutti::allreduce<A>(comm, result, std::plus<>{});
-        found.check(std::isnan(result[0]) && std::isnan(result[19]), "the sum is no NaN");
-        same_everywhere(comm, found, result);
-      });
+      for_each_algorithm_for<tutti::collective::allreduce, float, std::plus<>>(
+          representative_algorithms{}, ranks, [&]<class A>() {
+            found.about("allreduce<", tutti::name_of<A>(), "> with plus of infinities");
+            floats result(20, mine);
+            tutti::allreduce<A>(comm, result, std::plus<>{});
+            found.check(std::isnan(result[0]) && std::isnan(result[19]), "the sum is no NaN");
+            same_everywhere(comm, found, result);
+          });
     });
   }
 }

@@ -42,10 +42,11 @@ namespace tutti {
 template <class F>
 constexpr void for_each_algorithm(F&& f) {
   const auto each = [&]<class... A>() { (f.template operator()<A>(), ...); };
-  each.template operator()<flat, ring, bidirectional_ring, neighbour_exchange, torus<>, product<flat, circulant>, circulant, k_ary<3>,
-    pat, bruck, bine, swing, hypercube_halving, hypercube_doubling, halving_doubling, recursive_doubling,
-    recursive_multiplying<4>, census, canonical_halving, binomial, k_nomial<4>, chain, two_tree, circulant_pipelined,
-    single_master, naive, scatter_allgather, reduce_scatter_gather, dissemination>();
+  each.template
+  operator()<flat, ring, bidirectional_ring, neighbour_exchange, torus<>, product<flat, circulant>, circulant, k_ary<3>,
+             pat, bruck, bine, swing, hypercube_halving, hypercube_doubling, halving_doubling, recursive_doubling,
+             recursive_multiplying<4>, census, canonical_halving, binomial, k_nomial<4>, chain, two_tree,
+             circulant_pipelined, single_master, naive, scatter_allgather, reduce_scatter_gather, dissemination>();
 }
 
 }  // namespace tutti

@@ -60,8 +60,8 @@ struct step_archetype {
 /// - `s.blocks(size)`: number of blocks that a vector is divided into among `size` ranks.
 /// - `s.round(at, k, emit)`: calls `emit(send|recv|combine|reduce_local)` for each step of round k,
 ///   `0 <= k < rounds(at)`; the same steps in the same order every time it is asked. No step names its own rank as
-///   peer; no set is empty. Sends that follow each other to the same peer, and so arrivals from it, are one message made
-///   of several sets.
+///   peer; no set is empty. Sends that follow each other to the same peer, and so arrivals from it, are one message
+///   made of several sets.
 /// - optional, `s.shared(at, k)`: in round k every message is one block, or a run of blocks in order, of its sender's
 ///   vector as it is when the round begins, so that ranks may read it there; the same for all ranks, which have equally
 ///   many rounds. It changes nothing but speed.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/schedule/logarithm.hpp>
-#include <tutti/schedule/numbered_name.hpp>
+#include <tutti/schedule/template_name.hpp>
 #include <tutti/schedule/then.hpp>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace tutti {
 template <int Radix>
 struct k_nomial {
   static_assert(Radix >= 2, "the radix is at least 2");
-  static constexpr std::string_view name = detail::numbered_name<"k_nomial", Radix>;
+  static constexpr std::string_view name = detail::template_name<"k_nomial", detail::numeral<Radix>>;
 
  private:
   static constexpr bool shifts = detail::is_power_of_two(Radix);

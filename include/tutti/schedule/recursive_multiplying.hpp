@@ -3,7 +3,7 @@
 
 #include <tutti/schedule/fold.hpp>
 #include <tutti/schedule/logarithm.hpp>
-#include <tutti/schedule/numbered_name.hpp>
+#include <tutti/schedule/template_name.hpp>
 
 namespace tutti {
 
@@ -15,7 +15,7 @@ namespace tutti {
 template <int Radix>
 struct recursive_multiplying {
   static_assert(detail::is_power_of_two(Radix) && Radix >= 2, "the radix is a power of two");
-  static constexpr std::string_view name = detail::numbered_name<"recursive_multiplying", Radix>;
+  static constexpr std::string_view name = detail::template_name<"recursive_multiplying", detail::numeral<Radix>>;
 
   struct exchange {
     static constexpr bool rank_ordered = true;

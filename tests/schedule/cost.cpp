@@ -247,13 +247,9 @@ namespace {
 
 /// Rank 0 sends two sets to rank 1, one to rank 2 and another to rank 1; rank 2 then folds blocks of its own.
 struct several_sets {
-  struct reduce_local {
-    block_set from;
-    block_set into;
-    side operand;
-  };
   static constexpr bool rank_ordered = false;
   static constexpr bool overlapping = false;
+  static constexpr int vectors = 2;
   constexpr int rounds(place) const { return 1; }
   constexpr int blocks(int) const { return 8; }
   template <class Emit>
@@ -269,7 +265,7 @@ struct several_sets {
       emit(recv{0, {5, 1, 1}});
     } else {
       emit(recv{0, {0, 1, 1}});
-      if constexpr (requires { emit(reduce_local{}); }) emit(reduce_local{{0, 1, 1}, {5, 1, 3}, side::left});
+      emit(reduce_local{{5, 1, 3}, side::left, 1, 0});
     }
   }
 };

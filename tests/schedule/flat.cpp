@@ -37,10 +37,12 @@ TEST_CASE("flat costs one round, n(p-1)/p bytes and fan-in p-1; allreduce twice 
     const tutti::schedule_cost expected{.rounds = 2,
                                         .fan_in = size - 1,
                                         .messages = 2 * size * others,
+                                        .busiest = 2 * others,
                                         .volume = 2 * size * others,
                                         .sent = 2 * others,
                                         .received = 2 * others,
-                                        .folds = others};
+                                        .folds = others,
+                                        .scratch = 1};
     CHECK(cost<allreduce, tutti::flat>(size) == expected);
     CHECK(cost<reduce, tutti::flat>(size).received == others);
     CHECK(cost<alltoall, tutti::flat>(size).sent == others);

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <initializer_list>
 #include <map>
@@ -197,22 +198,36 @@ void check_route_costs(int size, int rounds, int fan_in, int messages) {
   using enum tutti::collective;
   CAPTURE(size);
   const long long others = size - 1;
+  using view = tutti::detail::route_view<R>;
+  long long largest = 0;  // message
+  for (int k = 0; k < rounds; ++k) {
+    std::map<int, long long> to;
+    for (int port = 0; port < view::ports(size, k); ++port) {
+      const auto [by, what] = view::entry(size, k, port);
+      largest = std::max(largest, to[by] += what.count);
+    }
+  }
   const tutti::schedule_cost scattered{.rounds = rounds,
                                        .fan_in = fan_in,
                                        .messages = static_cast<long long>(size) * messages,
+                                       .busiest = messages,
                                        .volume = size * others,
                                        .sent = others,
                                        .received = others,
-                                       .folds = others};
+                                       .folds = others,
+                                       .scratch = largest};
   tutti::schedule_cost gathered = scattered;
   gathered.folds = 0;
+  gathered.scratch = 0;
   const tutti::schedule_cost both{.rounds = 2 * rounds,
                                   .fan_in = fan_in,
                                   .messages = 2 * scattered.messages,
+                                  .busiest = 2 * messages,
                                   .volume = 2 * size * others,
                                   .sent = 2 * others,
                                   .received = 2 * others,
-                                  .folds = others};
+                                  .folds = others,
+                                  .scratch = largest};
   CHECK(cost<reduce_scatter, R>(size) == scattered);
   CHECK(cost<allgather, R>(size) == gathered);
   CHECK(cost<allreduce, R>(size) == both);

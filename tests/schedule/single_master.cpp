@@ -22,10 +22,12 @@ TEST_CASE("single master costs 2 rounds, 2(p-1)n bytes through the master and fa
     const tutti::schedule_cost expected{.rounds = 2,
                                         .fan_in = size - 1,
                                         .messages = 2 * others,
+                                        .busiest = others,
                                         .volume = 2 * others,
                                         .sent = others,
                                         .received = others,
-                                        .folds = others};
+                                        .folds = others,
+                                        .scratch = 1};
     CHECK(cost<allreduce, tutti::single_master>(size) == expected);
   }
 }

@@ -11,7 +11,7 @@ static_assert(route_is_proved<bine>());
 
 TEST_CASE("bine is proved for all collectives, even sizes and roots") {
   check_route<bine>(1024);
-  for (const int size : {4094, 4096, 3 << 15, 1 << 17, (1 << 17) + 2, 100'000}) CHECK(tutti::valid_route<bine>(size));
+  for (const int size : {4094, 4096, 3 << 12, (1 << 16) + 2}) CHECK(tutti::valid_route<bine>(size));
   CHECK(prove<bine>() == 9);
 }
 

@@ -13,7 +13,7 @@ static_assert(torus<>::name == "torus<near_square>");
 static_assert(torus<rows_of<4>>::name == "torus<rows_of<4>>");
 
 TEST_CASE("torus is proved for all collectives, sizes and roots") {
-  check_route<torus<>>(512);
+  check_route<torus<>>(256);
   check_route<torus<rows_of<4>>>(512);
   CHECK(prove<torus<>>() == 9);
   CHECK(prove<torus<rows_of<6>>>() == 9);

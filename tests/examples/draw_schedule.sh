@@ -5,6 +5,7 @@
 set -uo pipefail
 export LC_ALL=C
 program=$(readlink -f "$1")
+here=$(dirname "$(readlink -f "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -60,6 +61,9 @@ legends=2
 draws 48 circulant allreduce 8
 grep -q '>4-7</text>' picture.svg || fail "rank 0 sends blocks 4 to 7 first"
 grep -q '>6-1</text>' picture.svg || fail "rank 2 sends blocks 6 to 1 first"
+# The README shows this one.
+cmp -s picture.svg "$here/../../examples/draw_schedule/circulant.svg" ||
+  fail "the README's picture is another: draw_schedule circulant allreduce 8 -o examples/draw_schedule/circulant.svg"
 legends=0
 draws 0 ring allreduce 1
 "$program" --help | grep -q '^usage: draw_schedule' || fail "no help"

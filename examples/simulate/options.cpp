@@ -17,7 +17,8 @@ constexpr std::size_t most_bytes = std::size_t{1} << 50;
 constexpr tutti::collective collectives[] = {
     tutti::collective::allreduce, tutti::collective::reduce_scatter, tutti::collective::allgather,
     tutti::collective::broadcast, tutti::collective::reduce,         tutti::collective::scatter,
-    tutti::collective::gather,    tutti::collective::alltoall,       tutti::collective::barrier};
+    tutti::collective::gather,    tutti::collective::alltoall,       tutti::collective::barrier,
+    tutti::collective::scan,      tutti::collective::exscan};
 
 [[noreturn]] void fail(std::string_view flag, std::string_view value, const std::string& wanted) {
   throw input_error(std::string(flag) + " is '" + std::string(value) + "', not " + wanted);

@@ -21,6 +21,10 @@ std::vector<answer> survey(const question& asked, const limits& most, const std:
       return survey_alltoall(asked, most, only);
     case tutti::collective::barrier:
       return survey_barrier(asked, most, only);
+    case tutti::collective::scan:
+      return survey_scan(asked, most, only);
+    case tutti::collective::exscan:
+      return survey_exscan(asked, most, only);
     case tutti::collective::allreduce:
       break;
   }

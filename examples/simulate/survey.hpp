@@ -44,7 +44,8 @@ std::vector<answer> survey(const question& asked, const limits& most = {},
 
 // The collectives, in files of their own: each instantiates the simulation for all algorithms.
 using survey_of = std::vector<answer>(const question&, const limits&, const std::vector<std::string_view>&);
-survey_of survey_allreduce, survey_reduce_scatter, survey_allgather, survey_alltoall, survey_barrier;
+survey_of survey_allreduce, survey_reduce_scatter, survey_allgather, survey_alltoall, survey_barrier, survey_scan,
+    survey_exscan;
 survey_of survey_broadcast, survey_scatter, survey_gather, survey_reduce;
 
 }  // namespace planning

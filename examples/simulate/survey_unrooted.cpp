@@ -23,4 +23,13 @@ std::vector<answer> survey_barrier(const question& asked, const limits& most,
   return survey_each<tutti::collective::barrier>(asked, most, only);
 }
 
+std::vector<answer> survey_scan(const question& asked, const limits& most, const std::vector<std::string_view>& only) {
+  return survey_each<tutti::collective::scan>(asked, most, only);
+}
+
+std::vector<answer> survey_exscan(const question& asked, const limits& most,
+                                  const std::vector<std::string_view>& only) {
+  return survey_each<tutti::collective::exscan>(asked, most, only);
+}
+
 }  // namespace planning

@@ -47,7 +47,7 @@ done
 for value in -1 1.5 8KiB ""; do rejects "--bytes is '$value', not a whole number" --ranks 8 --bytes "$value"; done
 rejects "--ranks needs --bytes" --ranks 4
 rejects "--bytes needs --ranks" --bytes 4
-rejects "--collective is 'sum', not one of allreduce, .*barrier" --ranks 4 --bytes 8 --collective sum
+rejects "--collective is 'sum', not one of allreduce, .*barrier, scan, exscan" --ranks 4 --bytes 8 --collective sum
 rejects "--collective needs --ranks and --bytes" --collective reduce
 rejects "--network is 'fast', not NAME=VALUE" --network fast
 rejects "--network is 'speed', not one of latency, overhead, gap, byte, fold, ports" --network speed=1

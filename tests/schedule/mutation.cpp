@@ -263,6 +263,8 @@ TEST_CASE("spoiled schedules are rejected") {
     tried += spoil<reduce_scatter, tutti::canonical_halving>(size);
     tried += spoil<allreduce, tutti::canonical_halving>(size);
     tried += spoil<scan, tutti::recursive_doubling>(size);
+    tried += spoil<exscan, tutti::recursive_doubling>(size);
+    tried += spoil<allreduce, tutti::census>(size);
   }
   MESSAGE(tried << " spoiled schedules rejected");
   CHECK(tried >= 5000);

@@ -19,8 +19,8 @@ using three_levels = product<flat, product<circulant, neighbour_exchange>, rows_
 using levels_in_rows = product<product<circulant, flat>, neighbour_exchange, rows_of<6>>;
 
 static_assert(tutti::proved<two_levels, 1, 64>);
-static_assert(tutti::proved_schedule<allreduce, two_levels, 1, 16>);
-static_assert(tutti::proved_schedule<alltoall, two_levels, 1, 16>);
+static_assert(tutti::proved_schedule<allreduce, two_levels, 1, 8>);
+static_assert(tutti::proved_schedule<alltoall, two_levels, 1, 8>);
 static_assert(tutti::proved_schedule<scatter, two_levels, 1, 8>);
 static_assert(tutti::proved<ordered, 1, 64> && tutti::proved<mirrored_rows, 1, 64>);
 static_assert(tutti::proved<three_levels, 1, 64> && tutti::proved<levels_in_rows, 1, 64>);

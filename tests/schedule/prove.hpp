@@ -149,21 +149,21 @@ int prove() {
          tutti::implements<A, scan> + tutti::implements<A, exscan>;
 }
 
-/// The route and all that is derived from it, in static_assert: the route itself proves what is derived, so rooted
-/// schedules, which have a case for every root, need fewer sizes here.
+/// The route in static_assert to 64, which proves all that is derived from it; that is executed as well, at few sizes,
+/// or the compiler would spend all its time here.
 template <class R>
 constexpr bool route_is_proved() {
   using enum tutti::collective;
   static_assert(tutti::proved<R, 1, 64>);
-  static_assert(tutti::proved_schedule<reduce_scatter, R, 1, 16>);
-  static_assert(tutti::proved_schedule<allgather, R, 1, 16>);
-  static_assert(tutti::proved_schedule<allreduce, R, 1, 16>);
-  static_assert(tutti::proved_schedule<alltoall, R, 1, 16>);
-  static_assert(tutti::proved_schedule<barrier, R, 1, 16>);
-  static_assert(tutti::proved_schedule<reduce, R, 1, 8>);
-  static_assert(tutti::proved_schedule<broadcast, R, 1, 8>);
-  static_assert(tutti::proved_schedule<scatter, R, 1, 8>);
-  static_assert(tutti::proved_schedule<gather, R, 1, 8>);
+  static_assert(tutti::proved_schedule<reduce_scatter, R, 1, 8>);
+  static_assert(tutti::proved_schedule<allgather, R, 1, 8>);
+  static_assert(tutti::proved_schedule<allreduce, R, 1, 8>);
+  static_assert(tutti::proved_schedule<alltoall, R, 1, 8>);
+  static_assert(tutti::proved_schedule<barrier, R, 1, 8>);
+  static_assert(tutti::proved_schedule<reduce, R, 1, 5>);
+  static_assert(tutti::proved_schedule<broadcast, R, 1, 5>);
+  static_assert(tutti::proved_schedule<scatter, R, 1, 5>);
+  static_assert(tutti::proved_schedule<gather, R, 1, 5>);
   return true;
 }
 

@@ -8,14 +8,14 @@ using namespace schedule_test;
 using enum tutti::collective;
 using tutti::swing;
 
-static_assert(tutti::proved_schedule<reduce_scatter, swing, 1, 16>);
-static_assert(tutti::proved_schedule<allgather, swing, 1, 16>);
-static_assert(tutti::proved_schedule<allreduce, swing, 1, 16>);
-static_assert(tutti::proved_schedule<barrier, swing, 1, 16>);
-static_assert(tutti::proved_schedule<reduce, swing, 1, 8>);
-static_assert(tutti::proved_schedule<broadcast, swing, 1, 8>);
-static_assert(tutti::proved_schedule<scatter, swing, 1, 8>);
-static_assert(tutti::proved_schedule<gather, swing, 1, 8>);
+static_assert(tutti::proved_schedule<reduce_scatter, swing, 1, 9>);
+static_assert(tutti::proved_schedule<allgather, swing, 1, 9>);
+static_assert(tutti::proved_schedule<allreduce, swing, 1, 9>);
+static_assert(tutti::proved_schedule<barrier, swing, 1, 9>);
+static_assert(tutti::proved_schedule<reduce, swing, 1, 6>);
+static_assert(tutti::proved_schedule<broadcast, swing, 1, 6>);
+static_assert(tutti::proved_schedule<scatter, swing, 1, 6>);
+static_assert(tutti::proved_schedule<gather, swing, 1, 6>);
 static_assert(!tutti::implements<swing, alltoall>);
 
 namespace {

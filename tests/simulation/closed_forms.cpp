@@ -14,12 +14,12 @@ using enum tutti::collective;
 
 namespace {
 
-// A message of n bytes takes alpha + n beta, folding them n gamma.
+// A message of n bytes takes alpha + n beta, per_fold them n gamma.
 constexpr double alpha = 2e-6;
 constexpr double beta = 1e-10;
-constexpr double folding = 3e-11;
+constexpr double per_fold = 3e-11;
 constexpr network alpha_beta_gamma{
-    .latency = alpha, .overhead = 0, .gap = 0, .byte = beta, .fold = folding, .ports = 1};
+    .latency = alpha, .overhead = 0, .gap = 0, .byte = beta, .fold = per_fold, .ports = 1};
 
 template <collective C, class A>
 double time_of(int p, std::size_t bytes, const network& net) {
@@ -35,7 +35,7 @@ TEST_CASE("ring: 2((P-1) alpha + (P-1)/P N beta), and (P-1)/P N gamma") {
     const std::size_t n = static_cast<std::size_t>(p) * 10'000;
     const double share = static_cast<double>(n) / p;
     CHECK(time_of<allreduce, ring>(p, n, alpha_beta_gamma) ==
-          about((p - 1) * (2 * (alpha + share * beta) + share * folding)));
+          about((p - 1) * (2 * (alpha + share * beta) + share * per_fold)));
   }
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("circulant, pat, bruck: 2 (q alpha + (p-1)/p n beta), and (p-1)/p n ga
   for (const int p : {2, 3, 5, 8, 17, 32}) {
     const std::size_t n = static_cast<std::size_t>(p) * 10'000;
     const double sent = static_cast<double>(n) * (p - 1) / p;
-    const double expected = 2 * (detail::ceil_log2(p) * alpha + sent * beta) + sent * folding;
+    const double expected = 2 * (detail::ceil_log2(p) * alpha + sent * beta) + sent * per_fold;
     CHECK(time_of<allreduce, circulant>(p, n, alpha_beta_gamma) == about(expected));
     CHECK(time_of<allreduce, pat>(p, n, alpha_beta_gamma) == about(expected));
     CHECK(time_of<allreduce, bruck>(p, n, alpha_beta_gamma) == about(expected));
@@ -53,14 +53,14 @@ TEST_CASE("circulant, pat, bruck: 2 (q alpha + (p-1)/p n beta), and (p-1)/p n ga
 TEST_CASE(
     "recursive doubling: log2 p (alpha + n beta + n gamma); the fold adds no more than 2 alpha + n (2 beta + gamma)") {
   constexpr double n = 12'345;
-  constexpr double exchange = alpha + n * (beta + folding);
+  constexpr double exchange = alpha + n * (beta + per_fold);
   for (const int p : {2, 4, 16, 64}) {
     CHECK(time_of<allreduce, recursive_doubling>(p, 12'345, alpha_beta_gamma) ==
           about(detail::floor_log2(p) * exchange));
   }
   // The odd one out has sent before its partner is ready, which therefore waits for no latency but its own.
   CHECK(time_of<allreduce, recursive_doubling>(3, 12'345, alpha_beta_gamma) ==
-        about(2 * alpha + 3 * n * beta + n * folding));
+        about(2 * alpha + 3 * n * beta + n * per_fold));
   // Elsewhere, at most that in lockstep, and no less than without the fold.
   for (const int p : {5, 23, 63}) {
     const double time = time_of<allreduce, recursive_doubling>(p, 12'345, alpha_beta_gamma);
@@ -73,7 +73,7 @@ TEST_CASE("halving-doubling: 2 f alpha + 2 (p-1)/p n beta + (p-1)/p n gamma at p
   for (const int p : {2, 4, 16, 64}) {
     const double share = 6400.0 / p * (p - 1);
     CHECK(time_of<allreduce, halving_doubling>(p, 6400, alpha_beta_gamma) ==
-          about(2 * detail::floor_log2(p) * alpha + share * (2 * beta + folding)));
+          about(2 * detail::floor_log2(p) * alpha + share * (2 * beta + per_fold)));
   }
 }
 
@@ -83,8 +83,9 @@ TEST_CASE("binomial: q (alpha + n beta) down, q n gamma more up") {
     const int q = detail::ceil_log2(p);
     CHECK(time_of<broadcast, binomial>(p, 5000, alpha_beta_gamma) == about(q * (alpha + n * beta)));
     // Up, all leaders of a level are equally late.
-    CHECK(time_of<reduce, binomial>(p, 5000, alpha_beta_gamma) == about(q * (alpha + n * (beta + folding))));
-    CHECK(time_of<allreduce, binomial>(p, 5000, alpha_beta_gamma) == about(q * (2 * (alpha + n * beta) + n * folding)));
+    CHECK(time_of<reduce, binomial>(p, 5000, alpha_beta_gamma) == about(q * (alpha + n * (beta + per_fold))));
+    CHECK(time_of<allreduce, binomial>(p, 5000, alpha_beta_gamma) ==
+          about(q * (2 * (alpha + n * beta) + n * per_fold)));
   }
 }
 
@@ -92,7 +93,8 @@ TEST_CASE("single master, one port: what comes in and what goes out is serialise
   constexpr double n = 5000;
   // Folding is faster than receiving, so all but the last fold are hidden.
   for (const int p : {2, 3, 10, 33}) {
-    CHECK(time_of<reduce, single_master>(p, 5000, alpha_beta_gamma) == about(alpha + (p - 1) * n * beta + n * folding));
+    CHECK(time_of<reduce, single_master>(p, 5000, alpha_beta_gamma) ==
+          about(alpha + (p - 1) * n * beta + n * per_fold));
     CHECK(time_of<broadcast, single_master>(p, 5000, alpha_beta_gamma) == about(alpha + (p - 1) * n * beta));
   }
   // Folding is slower than receiving: the processor is what is waited for.
@@ -106,7 +108,7 @@ TEST_CASE("flat with p-1 ports: 2 (alpha + n/p beta), and p-1 folds") {
     network wide = alpha_beta_gamma;
     wide.ports = p - 1;
     const std::size_t n = static_cast<std::size_t>(p) * 1000;
-    CHECK(time_of<allreduce, flat>(p, n, wide) == about(2 * (alpha + 1000 * beta) + (p - 1) * 1000 * folding));
+    CHECK(time_of<allreduce, flat>(p, n, wide) == about(2 * (alpha + 1000 * beta) + (p - 1) * 1000 * per_fold));
   }
   // With half as many ports in two waves.
   network half = alpha_beta_gamma;

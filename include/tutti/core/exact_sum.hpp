@@ -238,6 +238,9 @@ struct is_commutative<std::plus<>, exact_sum<T>> : std::true_type {};
 template <class T>
 struct is_commutative<std::plus<exact_sum<T>>, exact_sum<T>> : std::true_type {};
 
+template <class Op, class T>
+struct is_exact<Op, exact_sum<T>> : is_commutative<Op, exact_sum<T>> {};
+
 template <class T>
 struct identity<std::plus<>, exact_sum<T>> {
   static constexpr bool known = true;

@@ -131,9 +131,11 @@ template <class Op, class T>
 inline constexpr bool is_commutative_v = is_commutative<Op, T>::value;
 
 /// Whether the operation rounds nothing on T, so that every order and grouping gives the same bits. True for the
-/// standard functors and this library's on integers; false for any other callable, unless the user specialises it.
+/// standard functors and this library's on integers and for exact sums; false for any other callable, unless the user
+/// specialises it.
 template <class Op, class T>
-struct is_exact : std::bool_constant<std::is_integral_v<T> && is_commutative_v<Op, T>> {};
+struct is_exact
+    : std::bool_constant<std::is_same_v<Op, reproducible_sum> || (std::is_integral_v<T> && is_commutative_v<Op, T>)> {};
 
 template <class Op, class T>
 inline constexpr bool is_exact_v = is_exact<Op, T>::value;

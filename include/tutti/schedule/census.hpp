@@ -43,12 +43,18 @@ struct census {
         emit(send{modulo(to, at.size), one_block(0), grows ? inclusive : exclusive});
       }
       if (cut && (grows ? from < 0 : from <= 0)) return;
+      // Which windows the later rounds, or the caller, have a use for.
+      const int later = (at.size - 1) & ((1 << left) - 1);
+      const bool keep_inclusive = result == inclusive || later != 0;
+      const bool keep_exclusive = result == exclusive || later != (1 << left) - 1;
       const int peer = modulo(from, at.size);
-      if (width == 0) {
+      if (!keep_exclusive) {
+        emit(combine{peer, one_block(0), side::left, inclusive});
+      } else if (width == 0) {
         emit(recv{peer, one_block(0), exclusive});
-        emit(reduce_local{one_block(0), side::left, exclusive, inclusive});
-      } else if (left == 0) {
-        emit(combine{peer, one_block(0), side::left, result});
+        if (keep_inclusive) emit(reduce_local{one_block(0), side::left, exclusive, inclusive});
+      } else if (!keep_inclusive) {
+        emit(combine{peer, one_block(0), side::left, exclusive});
       } else {
         emit(recv{peer, one_block(0), arriving});
         emit(reduce_local{one_block(0), side::left, arriving, inclusive});

@@ -46,8 +46,8 @@ struct recursive_doubling {
     }
   };
 
-  /// Partners exchange the sums of their groups; what comes from below is added to the sum of the ranks below too. q
-  /// rounds of n bytes, any p, 3n of memory.
+  /// Partners exchange the sums of their groups, as far as a later round has a use for them; what comes from below is
+  /// added to the sum of the ranks below too. q rounds of n bytes, any p, 3n of memory.
   struct exscan {
     static constexpr bool rank_ordered = true;
     static constexpr bool overlapping = true;
@@ -63,17 +63,35 @@ struct recursive_doubling {
     constexpr void round(place at, int k, Emit&& emit) const {
       const int partner = at.rank ^ (1 << k);
       if (partner >= at.size) return;
-      emit(send{partner, one_block(0), group});
+      const bool keep = used_after(at, k);
       if (partner > at.rank) {
-        emit(combine{partner, one_block(0), side::right, group});
-      } else if (const bool first = at.rank % (1 << k) == 0; first) {
+        emit(send{partner, one_block(0), group});
+        if (keep) emit(combine{partner, one_block(0), side::right, group});
+        return;
+      }
+      if (used_after({partner, at.size}, k)) emit(send{partner, one_block(0), group});
+      const bool first = at.rank % (1 << k) == 0;
+      if (first) {
         emit(recv{partner, one_block(0), below});
-        emit(reduce_local{one_block(0), side::left, below, group});
-      } else {
+        if (keep) emit(reduce_local{one_block(0), side::left, below, group});
+      } else if (keep) {
         emit(recv{partner, one_block(0), arriving});
         emit(reduce_local{one_block(0), side::left, arriving, group});
         emit(reduce_local{one_block(0), side::left, arriving, below});
+      } else {
+        emit(combine{partner, one_block(0), side::left, below});
       }
+    }
+
+   private:
+    /// Whether what the rank knows of its group after round k reaches a rank above in a later round: itself, or by way
+    /// of partners below.
+    static constexpr bool used_after(place at, int k) {
+      for (int bit = 2 << k; bit < at.size; bit *= 2) {
+        const int below_bit = at.rank & ((2 << k) - 1);
+        if ((at.rank & bit) == 0 && ((at.rank & -bit) | bit | below_bit) < at.size) return true;
+      }
+      return false;
     }
   };
 };

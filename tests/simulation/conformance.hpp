@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The conformance suite on the simulated transport: one element type for each collective, small vectors, more numbers
-// of ranks than elsewhere, late and reordered messages.
+// The conformance suite on the simulated transport, with late and reordered messages, and again on threads: one element
+// type for each collective, small vectors, more numbers of ranks than elsewhere.
 
 #include <tutti/run_simulated.hpp>
 
@@ -48,11 +48,17 @@ inline std::vector<std::size_t> simulated_block_lengths(int ranks) {
 }
 
 /// `f.template operator()<A>(comm, findings)` for every algorithm of the collective, on so many ranks.
-template <tutti::collective C, class F>
+template <tutti::collective C, class Launcher = simulated, class F>
 void simulate_every_algorithm(int ranks, F&& f) {
-  on_ranks<simulated>(ranks, [&](simulated::communicator& comm, findings& found) {
+  on_ranks<Launcher>(ranks, [&](typename Launcher::communicator& comm, findings& found) {
     for_each_algorithm<C>(algorithms{}, ranks, [&]<class A>() { f.template operator()<A>(comm, found); });
   });
+}
+/// And on threads.
+template <tutti::collective C, class F>
+void on_both_by_every_algorithm(int ranks, F&& f) {
+  simulate_every_algorithm<C>(ranks, f);
+  simulate_every_algorithm<C, threads>(ranks, f);
 }
 
 }  // namespace conformance

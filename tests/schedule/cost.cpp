@@ -249,7 +249,7 @@ namespace {
 struct several_sets {
   static constexpr bool rank_ordered = false;
   static constexpr bool overlapping = false;
-  static constexpr int vectors = 2;
+  [[maybe_unused]] static constexpr int vectors = 2;
   constexpr int rounds(place) const { return 1; }
   constexpr int blocks(int) const { return 8; }
   template <class Emit>

@@ -171,7 +171,7 @@ namespace {
 struct own_fold {
   static constexpr bool rank_ordered = false;
   static constexpr bool overlapping = false;
-  static constexpr int vectors = 2;
+  [[maybe_unused]] static constexpr int vectors = 2;
   constexpr int rounds(place) const { return 2; }
   constexpr int blocks(int) const { return 4; }
   template <class Emit>

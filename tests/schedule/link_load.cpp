@@ -19,9 +19,11 @@ double load(const T& wires) {
 
 }  // namespace
 
-TEST_CASE("a ring of 64: ring 0.98, pat and hypercube doubling 3, circulant 21.3 vectors") {
+TEST_CASE("a ring of 64: ring 0.98, swing 1.55, pat and hypercube doubling 3, circulant 21.3 vectors") {
   const ring_topology wires{64};
   CHECK(load<ring>(wires) == 63.0 / 64);
+  CHECK(load<bine>(wires) == 99.0 / 64);
+  CHECK(load<swing>(wires) == 99.0 / 64);
   CHECK(load<pat>(wires) == 3);
   CHECK(load<hypercube_doubling>(wires) == 3);
   CHECK(load<circulant>(wires) == 1365.0 / 64);  // the sum of the squares of 32, 16, 8, 4, 2, 1

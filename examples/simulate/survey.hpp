@@ -22,8 +22,8 @@ struct question {
 
 /// How much simulating is too much.
 struct limits {
-  double messages = 2e8;   // of one algorithm
-  double rounds = 5e8;     // of all ranks, empty ones too
+  double messages = 6e7;   // of one algorithm
+  double rounds = 1e8;     // of all ranks, empty ones too
   double in_flight = 8e6;  // at a time: what takes memory
 };
 

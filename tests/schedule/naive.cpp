@@ -18,10 +18,12 @@ TEST_CASE("naive costs one round, (p-1)n bytes per rank and fan-in p-1") {
     const tutti::schedule_cost expected{.rounds = 1,
                                         .fan_in = size - 1,
                                         .messages = size * others,
+                                        .busiest = others,
                                         .volume = size * others,
                                         .sent = others,
                                         .received = others,
-                                        .folds = others};
+                                        .folds = others,
+                                        .scratch = 1};
     CHECK(cost<allreduce, tutti::naive>(size) == expected);
   }
 }

@@ -373,5 +373,5 @@ TEST_CASE("a hundred pending collectives on sixty-four lanes, finished in any or
       CHECK(data[at] == std::vector<int>(at * 7, 3 + 3 * static_cast<int>(at)));
     }
   });
-  CHECK(report.messages > 600);
+  CHECK(report.messages >= 100 * 4);  // three ranks cannot do with fewer
 }

@@ -64,8 +64,10 @@ struct half_float_limits {
   static constexpr bool is_integer = false;
   static constexpr bool is_exact = false;
   static constexpr bool has_infinity = true;
+  // NOLINTBEGIN(readability-identifier-naming): the standard's names
   static constexpr bool has_quiet_NaN = true;
   static constexpr bool has_signaling_NaN = true;
+  // NOLINTEND(readability-identifier-naming)
   static constexpr std::float_denorm_style has_denorm = std::denorm_present;
   static constexpr bool has_denorm_loss = false;
   static constexpr std::float_round_style round_style = std::round_to_nearest;
@@ -89,8 +91,10 @@ struct half_float_limits {
   static constexpr H epsilon() noexcept { return H::from_bits((MaxExponent - Digits) << (Digits - 1)); }
   static constexpr H round_error() noexcept { return H::from_bits((MaxExponent - 2) << (Digits - 1)); }
   static constexpr H infinity() noexcept { return H::from_bits(infinity_bits); }
+  // NOLINTBEGIN(readability-identifier-naming): the standard's names
   static constexpr H quiet_NaN() noexcept { return H::from_bits(infinity_bits | (1U << (Digits - 2))); }
   static constexpr H signaling_NaN() noexcept { return H::from_bits(infinity_bits | (1U << (Digits - 3))); }
+  // NOLINTEND(readability-identifier-naming)
   static constexpr H denorm_min() noexcept { return H::from_bits(1); }
 
  private:

@@ -21,7 +21,8 @@ constexpr std::string_view usage =
     "usage: draw_schedule ALGORITHM COLLECTIVE RANKS [--root R] [--segments K] -o FILE.svg\n"
     "  RANKS is from 1 to 64; --root where the collective has one (default 0); --segments where the algorithm "
     "pipelines\n"
-    "  (default 4). For example: draw_schedule circulant allreduce 8 -o circulant.svg\n";
+    "  (default 4). Templates are named with their arguments, as 'k_ary<3>'; a wrong name lists all. For example: "
+    "draw_schedule circulant allreduce 8 -o circulant.svg\n";
 
 /// What the user got wrong.
 struct wrong : std::runtime_error {

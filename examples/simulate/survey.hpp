@@ -22,8 +22,9 @@ struct question {
 
 /// How much simulating is too much.
 struct limits {
-  double messages = 6e7;   // of one algorithm
+  double messages = 9e7;   // of one algorithm
   double rounds = 1e8;     // of all ranks, empty ones too
+  double seconds = 10;     // to find the rounds of all ranks
   double in_flight = 8e6;  // at a time: what takes memory
 };
 

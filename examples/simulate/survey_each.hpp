@@ -55,6 +55,21 @@ S make_schedule(const question& asked) {
   }
 }
 
+/// Seconds to find up to a hundred rounds of one rank, the least of three.
+template <class S>
+double seconds_to_look(const S& s, tutti::place at) {
+  double least = 1;
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto begin = std::chrono::steady_clock::now();
+    const int rounds = std::min(s.rounds(at), 100);
+    int steps = 0;
+    for (int k = 0; k < rounds; ++k) s.round(at, k, [&](auto) { ++steps; });
+    const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    least = std::min(least, taken + 1e-15 * steps);
+  }
+  return least;
+}
+
 /// Why the simulation would be too much, if it would be. Guessed from a rank in the middle.
 template <class S>
 std::string too_much(const S& s, const question& asked, const limits& most) {
@@ -67,6 +82,11 @@ std::string too_much(const S& s, const question& asked, const limits& most) {
   char text[96];
   if (searched<S> && ranks * p * rounds > 2e9) {
     std::snprintf(text, sizeof text, "left out: %d ranks would look at %d blocks in each of %d rounds", p, p, rounds);
+    return text;
+  }
+  const double looks = seconds_to_look(s, middle) * ranks;
+  if (looks > most.seconds) {
+    std::snprintf(text, sizeof text, "left out: to find all rounds of %d ranks would take about %.0f s", p, looks);
     return text;
   }
   double messages = 0, in_flight = 0, asked_for = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
+#include <complex>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -55,5 +56,23 @@ TEST_CASE("scan and exscan of buffers that do not fit together are refused") {
     std::vector<int> both(4);
     CHECK_THROWS_WITH_AS(tutti::exscan(comm, std::span(both).first(3), std::span(both).last(3), std::plus{}),
                          doctest::Contains("input and output overlap"), tutti::usage_error);
+  });
+}
+
+TEST_CASE("below rank 0 there is the identity, however the sum is spelt") {
+  tutti::run(2, [](auto& comm) {
+    const auto first = [&]<class T>(T value, auto op) {
+      std::vector<T> data(1, value);
+      tutti::exscan(comm, data, op);
+      return data[0];
+    };
+    CHECK(first(5.0F, std::plus{}) == (comm.rank() == 0 ? 0.0F : 5.0F));
+    CHECK(first(5.0F, std::plus<float>{}) == (comm.rank() == 0 ? 0.0F : 5.0F));
+    CHECK(first(5.0F, tutti::commutative(std::plus{})) == (comm.rank() == 0 ? 0.0F : 5.0F));
+    CHECK(first(5.0F, tutti::reproducible_sum{}) == (comm.rank() == 0 ? 0.0F : 5.0F));
+    CHECK(first(std::complex<float>(5, 5), std::plus{}) ==
+          (comm.rank() == 0 ? std::complex<float>() : std::complex<float>(5, 5)));
+    // What has no identity stays as it is.
+    CHECK(first(5, [](int a, int b) { return a + b; }) == 5);
   });
 }

@@ -138,7 +138,7 @@ inline std::size_t check_divisible(place at, collective c, const char* buffer, s
   return elements / ranks;
 }
 
-/// Input and output may be the same memory or none of the same.
+/// Input and output have no memory in common.
 template <class T>
 void check_overlap(place at, collective c, std::span<const T> in, std::span<T> out) {
   if (in.empty() || out.empty()) return;

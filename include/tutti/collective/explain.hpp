@@ -62,8 +62,9 @@ void add_candidates(explanation& result, Comm& comm, algorithm_list<A...>) {
 }  // namespace detail
 
 /// Tells which algorithm the collective `C` of `bytes` takes on this communicator, what else was considered, and why it
-/// was not taken. `bytes` are those of the larger buffer: the whole vector. `Algorithm` as in the call; `Commutes`:
-/// whether its operation is known to commute. Sends nothing; any rank may ask.
+/// was not taken. `bytes` are those of the larger buffer, the whole vector, as it travels: where the operation works in
+/// an accumulator of another type (`tutti::accumulator`), those of accumulators. `Algorithm` as in the call;
+/// `Commutes`: whether its operation is known to commute. Sends nothing; any rank may ask.
 ///
 /// `std::cout << tutti::explain<tutti::collective::allreduce>(comm, 4096)` prints it. Throws `usage_error` if the named
 /// algorithm does not support this number of ranks.
@@ -91,7 +92,9 @@ explanation explain(Comm& comm, std::size_t bytes) {
     }
     result.chosen = best->algorithm;
     result.reason = second == nullptr ? "the only one that may be taken"
-                                      : "predicted to be faster than " + std::string(second->algorithm);
+                    : best->seconds < second->seconds
+                        ? "predicted to be faster than " + std::string(second->algorithm)
+                        : "predicted to be as fast as " + std::string(second->algorithm) + " and considered before it";
   }
   return result;
 }

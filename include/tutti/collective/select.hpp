@@ -21,20 +21,26 @@ struct scratch_scope {
   ~scratch_scope() { scratch.reset(); }
 };
 
+/// What a pipeline costs: each round has one message and one segment of bytes.
+template <class Predicted, segmented S>
+Predicted predict_pipeline(int size, const cost_parameters& parameters) {
+  const pipeline p = pipeline_of<S>(size);
+  constexpr bool folds_some = folding<S> != folds::nothing;
+  return {parameters.round + parameters.message, parameters.byte + (folds_some ? parameters.fold : 0), p.fixed, p.each};
+}
+
 /// What the schedule costs: a rank waits for each round, handles the messages that arrive at it one after the other,
-/// and reads and folds their bytes. Of a pipeline, each round has one segment of bytes.
+/// and reads and folds their bytes; of each round the rank that has most to do counts.
 template <class Predicted, class S>
 [[gnu::noinline]] Predicted predict(int size, const cost_parameters& parameters) {
-  const S schedule = make_schedule<S>(0);
-  const schedule_cost c = count_traffic(schedule, size);
-  const double round = parameters.round + c.fan_in * parameters.message;
   if constexpr (segmented<S>) {
-    const pipeline p = pipeline_of<S>(size);
-    return {round, parameters.byte + (c.folds > 0 ? parameters.fold : 0), p.fixed, p.each};
+    return predict_pipeline<Predicted, S>(size, parameters);
   } else {
+    const S schedule = make_schedule<S>(0);
+    const critical_path c = follow(schedule, size);
     const double blocks = schedule.blocks(size);
     return {
-        c.rounds * round,
+        c.rounds * (parameters.round + c.fan_in * parameters.message),
         (static_cast<double>(c.received) * parameters.byte + static_cast<double>(c.folds) * parameters.fold) / blocks,
         0, 0};
   }
@@ -43,7 +49,7 @@ template <class Predicted, class S>
 /// The segments of a call of so many elements.
 template <segmented S, class Predicted>
 int segments_of(const Predicted& cost, std::size_t count, std::size_t bytes) {
-  constexpr std::size_t most = 1 << 20;
+  constexpr std::size_t most = 4096;  // more would cost more to handle than they can save
   return best_segments({cost.rounds, cost.rounds_each}, static_cast<double>(bytes), cost.fixed, cost.each,
                        static_cast<int>(count < 1      ? 1
                                         : count < most ? count
@@ -183,9 +189,7 @@ template <class S, class Comm>
 TUTTI_ALWAYS_INLINE inline S schedule_of_call(Comm& comm, int root, std::size_t count, std::size_t bytes) {
   if constexpr (segmented<S>) {
     using predicted = typename Comm::predicted_cost;
-    const cost_parameters costs = comm.transport().costs();
-    const pipeline p = pipeline_of<S>(comm.size());
-    const predicted cost{costs.round + costs.message, costs.byte + costs.fold, p.fixed, p.each};
+    const auto cost = predict_pipeline<predicted, S>(comm.size(), comm.transport().costs());
     return make_schedule<S>(root, segments_of<S>(cost, count, bytes));
   } else {
     return make_schedule<S>(root);

@@ -175,4 +175,21 @@ requires(detail::real_number<T> &&
   }();
 };
 
+template <class Op, class T>
+requires(identity<Op, T>::known) struct identity<commutative<Op>, T> : identity<Op, T> {
+};
+
+template <detail::complex_number T, class Op>
+requires(detail::is_one_of<Op, T, std::plus>) struct identity<Op, T> {
+  static constexpr bool known = true;
+  static constexpr T value{};
+};
+
+/// The exact sum of nothing is +0.
+template <class T>
+requires(std::numeric_limits<T>::is_iec559) struct identity<reproducible_sum, T> {
+  static constexpr bool known = true;
+  static constexpr T value{};
+};
+
 }  // namespace tutti

@@ -139,11 +139,44 @@ struct set_bytes {
 }  // namespace detail
 
 namespace detail {
-/// In blocks, without `scratch`.
+
+/// What stands between the beginning and the end of a collective: in each round the rank that gets most.
+struct critical_path {
+  int rounds = 0;
+  int fan_in = 0;          // most messages that arrive at one rank in one round
+  long long received = 0;  // blocks, of each round the most that one rank receives, added up
+  long long folds = 0;     // likewise
+};
+
 template <schedule S>
-constexpr schedule_cost count_traffic(const S& s, int size) {
-  return count_by(s, size, set_blocks{}, [](place, int) { return 0LL; });
+constexpr critical_path follow(const S& s, int size) {
+  critical_path path;
+  for (int rank = 0; rank < size; ++rank) path.rounds = std::max(path.rounds, s.rounds({rank, size}));
+  for (int k = 0; k < path.rounds; ++k) {
+    long long received = 0;
+    long long folds = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      const place at{rank, size};
+      if (k >= s.rounds(at)) continue;
+      int arrivals = 0;
+      long long mine = 0;
+      long long folded = 0;
+      for_each_message(s, at, k, set_blocks{}, [&](const message_end& m) {
+        if (m.sent) return;
+        if (m.peer != rank) ++arrivals;
+        mine += m.size;
+        folded += m.folded;
+      });
+      path.fan_in = std::max(path.fan_in, arrivals);
+      received = std::max(received, mine);
+      folds = std::max(folds, folded);
+    }
+    path.received += received;
+    path.folds += folds;
+  }
+  return path;
 }
+
 }  // namespace detail
 
 /// Counts `s` among `size` ranks in blocks, by asking for every step of every rank.

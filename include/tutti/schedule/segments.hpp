@@ -24,8 +24,9 @@ constexpr pipeline pipeline_of(int size) {
 /// `byte` more for each byte of a segment: k = sqrt(fixed bytes byte / (each round)), but no more than leave a
 /// segment's bytes as much time as its round.
 inline int best_segments(pipeline p, double bytes, double round, double byte, int most) {
+  if (p.each <= 0 || bytes * byte < round) return 1;
+  if (round <= 0) return most;
   const double moved = bytes * byte / round;  // the time of all bytes, in rounds
-  if (p.each <= 0 || moved < 1) return 1;
   const double best = __builtin_sqrt(p.fixed / p.each * moved);
   const double least = best < moved ? best : moved;
   return least < 1 ? 1 : least < most ? static_cast<int>(least) : most;

@@ -24,7 +24,7 @@ std::string stroke(std::size_t i) {
          "\" stroke-dasharray=\"" + std::string(svg::dashes(i)) + "\"";
 }
 
-std::string fill(std::size_t i) { return "fill=\"" + std::string(svg::colour(i)) + "\""; }
+std::string fill(std::size_t i) { return "fill=\"" + std::string(svg::area_colour(i)) + "\""; }
 
 /// Both axes with their ticks and labels; with `grid` lines across the plot.
 std::string axes(const axis& x, const axis& y, const ruler& across, const ruler& up, double top, bool grid) {
@@ -182,7 +182,7 @@ std::string map(const std::string& title, const std::string& subtitle, const axi
       const int kind = all.cells[row * columns + column];
       while (end < columns && all.cells[row * columns + end] == kind) ++end;
       const auto i = static_cast<std::size_t>(kind);
-      const std::string style = fill(i) + " stroke=\"" + std::string(svg::colour(i)) + "\" stroke-width=\"0.6\"";
+      const std::string style = fill(i) + " stroke=\"" + std::string(svg::area_colour(i)) + "\" stroke-width=\"0.6\"";
       page += box(across.at(xs[column]), up.at(ys[row + 1]), across.at(xs[end]) - across.at(xs[column]),
                   up.at(ys[row]) - up.at(ys[row + 1]), style);
       column = end;

@@ -52,6 +52,11 @@ double width_of(std::string_view content) { return 7.6 * static_cast<double>(con
 
 std::string_view colour(std::size_t i) { return colours[i % hues]; }
 
+std::string_view area_colour(std::size_t i) {
+  constexpr std::string_view more[] = {"#999999", "#8c510a", "#b2df8a", "#6a3d9a", "#f0e442"};
+  return i < hues ? colours[i] : more[(i - hues) % (sizeof more / sizeof *more)];
+}
+
 std::string_view dashes(std::size_t i) {
   constexpr std::string_view kinds[] = {"none", "8 4", "2 3"};
   return kinds[i / hues % 3];

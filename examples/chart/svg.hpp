@@ -20,6 +20,8 @@ double width_of(std::string_view content);
 
 /// The colour and the dashes of the i-th of several.
 std::string_view colour(std::size_t i);
+/// The same for areas, which have no dashes: more colours.
+std::string_view area_colour(std::size_t i);
 std::string_view dashes(std::size_t i);
 
 /// The page's beginning: title, subtitle and a legend in columns, each entry with the sample that `sample(i, x, y)`

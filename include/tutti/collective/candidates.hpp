@@ -60,10 +60,6 @@ template <>
 struct candidates<automatic, collective::alltoall, true> : algorithm_list<flat, bruck> {};
 template <>
 struct candidates<automatic, collective::barrier, true> : algorithm_list<flat, dissemination> {};
-template <>
-struct candidates<automatic, collective::scan, true> : algorithm_list<recursive_doubling, chain> {};
-template <>
-struct candidates<automatic, collective::exscan, true> : algorithm_list<recursive_doubling, chain> {};
 
 template <>
 struct candidates<automatic, collective::broadcast, false> : algorithm_list<binomial, circulant_pipelined> {};
@@ -84,10 +80,11 @@ template <>
 struct candidates<automatic, collective::alltoall, false> : algorithm_list<bruck, flat> {};
 template <>
 struct candidates<automatic, collective::barrier, false> : algorithm_list<dissemination> {};
-template <>
-struct candidates<automatic, collective::scan, false> : algorithm_list<recursive_doubling, chain> {};
-template <>
-struct candidates<automatic, collective::exscan, false> : algorithm_list<recursive_doubling, chain> {};
+
+template <bool Shared>
+struct candidates<automatic, collective::scan, Shared> : algorithm_list<recursive_doubling, chain> {};
+template <bool Shared>
+struct candidates<automatic, collective::exscan, Shared> : algorithm_list<recursive_doubling, chain> {};
 
 // What folds nothing has no order to keep.
 template <collective C, bool Shared>

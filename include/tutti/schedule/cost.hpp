@@ -65,7 +65,7 @@ class overlap_counter {
   proof_buffer<int> marks_;
 };
 
-/// Adds up what the ranks do. No template, since every program that lets the library choose counts schedules.
+/// Adds up what the ranks do.
 class cost_tally {
  public:
   constexpr void add(const message_end& m, int rank) {
@@ -105,26 +105,20 @@ class cost_tally {
   long long largest_ = 0;
 };
 
-/// `copied(at, k)`: what a rank copies in a round because it overwrites it.
-template <schedule S, class Measure, class Copied>
-constexpr schedule_cost count_by(const S& s, int size, const Measure& measure, Copied&& copied) {
+template <schedule S, class Measure>
+constexpr schedule_cost count_by(const S& s, int size, const Measure& measure) {
   cost_tally tally;
+  overlap_counter<S, Measure> overlap(s, size, measure);
   for (int rank = 0; rank < size; ++rank) {
     const place at{rank, size};
     const int rounds = s.rounds(at);
     for (int k = next_round(s, at, 0); k < rounds; k = next_round(s, at, k + 1)) {
       for_each_message(s, at, k, measure, [&](const message_end& m) { tally.add(m, rank); });
-      tally.end_round(copied(at, k));
+      tally.end_round(overlap.of_round(at, k));
     }
     tally.end_rank(rounds);
   }
   return tally.total();
-}
-
-template <schedule S, class Measure>
-constexpr schedule_cost count_by(const S& s, int size, const Measure& measure) {
-  overlap_counter<S, Measure> overlap(s, size, measure);
-  return count_by(s, size, measure, [&](place at, int k) { return overlap.of_round(at, k); });
 }
 
 struct set_blocks {

@@ -25,27 +25,12 @@ inline constexpr bool searched<tutti::dual<S>> = searched<S>;
 template <class A, class B>
 inline constexpr bool searched<tutti::then<A, B>> = searched<A> || searched<B>;
 
-template <class S>
-concept segmented = requires(const S& s) {
-  { s.segments } -> std::convertible_to<int>;
-};
-
 /// The schedule with root 0 and, where it cuts the vector into segments, as many as the model says: the way is L rounds
 /// longer than one, and segments of sqrt(n alpha / (L beta)) bytes balance filling it against starting each.
 template <class S>
 S make_schedule(const question& asked) {
-  const auto with = [](int segments) {
-    if constexpr (segmented<S> && tutti::rooted<S>) {
-      return S{0, segments};
-    } else if constexpr (segmented<S>) {
-      return S{segments};
-    } else if constexpr (tutti::rooted<S>) {
-      return S{0};
-    } else {
-      return S{};
-    }
-  };
-  if constexpr (segmented<S>) {
+  const auto with = [](int segments) { return tutti::detail::make_schedule<S>(0, segments); };
+  if constexpr (tutti::segmented<S>) {
     const double alpha = asked.network.latency + 2 * asked.network.overhead;
     const double filling = with(1).rounds({asked.ranks - 1, asked.ranks}) - 1;
     const double ideal = std::sqrt(static_cast<double>(asked.bytes) * asked.network.byte * filling / alpha);

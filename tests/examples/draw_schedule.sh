@@ -2,31 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 #
 # Tests the example draw_schedule as its users meet it: draw_schedule.sh PROGRAM
-set -uo pipefail
-export LC_ALL=C
-program=$(readlink -f "$1")
-here=$(dirname "$(readlink -f "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-failures=0
-fail() {
-  echo "FAILED: $*" >&2
-  failures=$((failures + 1))
-}
-
-# rejects PATTERN ARGUMENTS: one line on standard error, like the pattern; nothing on standard output; exit code 2.
-rejects() {
-  local pattern=$1 code
-  shift
-  timeout 60 "$program" "$@" >out 2>err </dev/null
-  code=$?
-  [[ $code == 2 ]] || fail "exit code $code, not 2: $*"
-  [[ ! -s out ]] || fail "something on standard output: $*"
-  [[ $(wc -l <err) == 1 ]] || fail "$(wc -l <err) lines on standard error: $*"
-  grep -qE "^draw_schedule: .*$pattern" err || fail "'$(cat err)' does not say '$pattern': $*"
-}
+source "$(dirname "$0")/check.sh"
 
 # draws MESSAGES ARGUMENTS: a picture with an arrow for each of so many messages.
 draws() {
@@ -68,5 +44,4 @@ legends=0
 draws 0 ring allreduce 1
 "$program" --help | grep -q '^usage: draw_schedule' || fail "no help"
 
-((failures == 0)) && echo "all as it should be"
-exit $((failures > 0))
+conclude

@@ -2,39 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 #
 # Tests the example simulate as its users meet it: simulate.sh PROGRAM
-set -uo pipefail
-export LC_ALL=C
-program=$(readlink -f "$1")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-failures=0
-fail() {
-  echo "FAILED: $*" >&2
-  failures=$((failures + 1))
-}
-
-# rejects PATTERN ARGUMENTS: one line on standard error, like the pattern; nothing on standard output; exit code 2.
-rejects() {
-  local pattern=$1 code
-  shift
-  timeout 60 "$program" "$@" >out 2>err </dev/null
-  code=$?
-  [[ $code == 2 ]] || fail "exit code $code, not 2: $*"
-  [[ ! -s out ]] || fail "something on standard output: $*"
-  [[ $(wc -l <err) == 1 ]] || fail "$(wc -l <err) lines on standard error: $*"
-  grep -qE "^simulate: .*$pattern" err || fail "'$(cat err)' does not say '$pattern': $*"
-}
-
-# accepts NAME ARGUMENTS: exit code 0, nothing on standard error; the output is kept in the file NAME.
-accepts() {
-  local name=$1 code
-  shift
-  timeout 120 "$program" "$@" >"$name" 2>err </dev/null
-  code=$?
-  [[ $code == 0 && ! -s err ]] || fail "exit code $code, '$(cat err)': $*"
-}
+source "$(dirname "$0")/check.sh"
 
 # --- wrong flags
 rejects "no flag is called '--rnks'" --rnks 4
@@ -85,5 +53,4 @@ grep -q '^flat  *left out: ' skipped || fail "flat alltoall of 2^20 ranks: $(cat
 accepts chain --ranks 131072 --bytes 8 --collective broadcast
 grep -q '^ring  *left out: 131072 ranks, each with up to 131071 rounds' chain || fail "ring broadcast: $(cat chain)"
 
-((failures == 0)) && echo "all as it should be"
-exit $((failures > 0))
+conclude

@@ -2,40 +2,9 @@
 # SPDX-License-Identifier: BSL-1.0
 #
 # Tests the example train_digits as its users meet it: train_digits.sh PROGRAM
-set -uo pipefail
-export LC_ALL=C
-program=$(readlink -f "$1")
-data=$(readlink -f "$(dirname "$0")/../../examples/data/digits.csv.gz")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+source "$(dirname "$0")/check.sh"
+data=$(readlink -f "$here/../../examples/data/digits.csv.gz")
 
-failures=0
-fail() {
-  echo "FAILED: $*" >&2
-  failures=$((failures + 1))
-}
-
-# rejects PATTERN ARGUMENTS: one line on standard error, like the pattern; nothing on standard output; exit code 2.
-rejects() {
-  local pattern=$1 code
-  shift
-  timeout 60 "$program" "$@" >out 2>err </dev/null
-  code=$?
-  [[ $code == 2 ]] || fail "exit code $code, not 2: $*"
-  [[ ! -s out ]] || fail "something on standard output: $*"
-  [[ $(wc -l <err) == 1 ]] || fail "$(wc -l <err) lines on standard error: $*"
-  grep -qE "^train_digits: .*$pattern" err || fail "'$(cat err)' does not say '$pattern': $*"
-}
-
-# accepts NAME ARGUMENTS: exit code 0, nothing on standard error; the output is kept in the file NAME.
-accepts() {
-  local name=$1 code
-  shift
-  timeout 120 "$program" "$@" >"$name" 2>err </dev/null
-  code=$?
-  [[ $code == 0 && ! -s err ]] || fail "exit code $code, '$(cat err)': $*"
-}
 accuracy_of() { tail -n 1 "$1" | sed -nE 's/^accuracy ([01]\.[0-9]{3})$/\1/p'; }
 without_times() { sed -E 's/ [0-9.]+ s$//' "$1"; }
 
@@ -205,4 +174,4 @@ if command -v script >/dev/null; then
   tail -n 1 terminal | grep -qE $'^accuracy 0\\.[0-9]{3}\r$' || fail "on a terminal the last line is '$(tail -n 1 terminal)'"
 fi
 
-((failures == 0)) && echo "all as expected" || exit 1
+conclude

@@ -6,33 +6,61 @@
 #include "options.hpp"
 #include "survey.hpp"
 
+#include <tutti/schedule/algorithms.hpp>
+
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace planning {
 namespace {
 
-void print_table(const question& asked) {
-  std::printf("%s of %zu bytes among %d ranks\n%s\n\n", std::string(tutti::name_of(asked.collective)).c_str(),
-              asked.bytes, asked.ranks, text_of(asked.network).c_str());
-  std::printf("%-24s %12s %9s %14s %17s %9s\n", "algorithm", "predicted", "rounds", "messages", "busiest sends B",
-              "wall s");
-  for (const answer& a : survey(asked)) {
-    if (!a) {
-      std::printf("%-24s %s\n", std::string(a.algorithm).c_str(), a.left_out.c_str());
-      continue;
-    }
+void print_line(int width, const answer& a) {
+  if (!a) {
+    std::printf("%-*s %s\n", width, std::string(a.algorithm).c_str(), a.left_out.c_str());
+  } else {
     // The micro sign takes two bytes and one column.
-    std::string time = chart::text_of(a.result.makespan, chart::unit::seconds);
-    const int width = time.find("\xc2\xb5") == std::string::npos ? 12 : 13;
-    std::printf("%-24s %*s %9d %14lld %17lld %9.3f\n", std::string(a.algorithm).c_str(), width, time.c_str(),
+    const std::string time = chart::text_of(a.result.makespan, chart::unit::seconds);
+    const int columns = time.find("\xc2\xb5") == std::string::npos ? 12 : 13;
+    std::printf("%-*s %*s %9d %14lld %17lld %9.3f\n", width, std::string(a.algorithm).c_str(), columns, time.c_str(),
                 a.result.rounds, a.result.messages, a.result.busiest, a.wall);
-    std::fflush(stdout);
+  }
+  std::fflush(stdout);
+}
+
+void print_head(int width, const question& asked) {
+  std::printf("%s of %zu bytes among %d rank%s\n%s\n\n", std::string(tutti::name_of(asked.collective)).c_str(),
+              asked.bytes, asked.ranks, asked.ranks == 1 ? "" : "s", text_of(asked.network).c_str());
+  std::printf("%-*s %12s %9s %14s %17s %9s\n", width, "algorithm", "predicted", "rounds", "messages", "busiest sends B",
+              "wall s");
+}
+
+/// Each line as soon as it is known.
+void print_table(const question& asked, std::string_view only) {
+  std::vector<std::string_view> names;
+  tutti::for_each_algorithm([&]<class A>() {
+    if (only.empty() || tutti::name_of<A>() == only) names.push_back(tutti::name_of<A>());
+  });
+  std::size_t width = 0;
+  for (const std::string_view name : names) width = std::max(width, name.size());
+  std::size_t lines = 0;
+  for (const std::string_view name : names) {
+    for (const answer& a : survey(asked, {}, {name})) {
+      if (lines++ == 0) print_head(static_cast<int>(width), asked);
+      print_line(static_cast<int>(width), a);
+    }
+  }
+  if (lines == 0) {
+    throw input_error("no " + std::string(tutti::name_of(asked.collective)) + " among " + std::to_string(asked.ranks) +
+                      " ranks is defined for " + std::string(only));
   }
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
@@ -50,7 +78,7 @@ void write(const std::filesystem::path& file, const std::string& picture) {
 
 int run(const options& wanted) {
   if (wanted.table) {
-    print_table(wanted.asked);
+    print_table(wanted.asked, wanted.algorithm);
     return 0;
   }
   const std::filesystem::path folder = wanted.folder;

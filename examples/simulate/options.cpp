@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "options.hpp"
 
+#include <tutti/schedule/algorithms.hpp>
+
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -53,6 +55,18 @@ void set_collective(tutti::collective& to, std::string_view value) {
   fail("--collective", value, "one of " + names);
 }
 
+std::string_view algorithm_called(std::string_view value) {
+  std::string_view found;
+  std::string names;
+  tutti::for_each_algorithm([&]<class A>() {
+    constexpr std::string_view name = tutti::name_of<A>();
+    if (name == value) found = name;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  });
+  if (found.empty()) fail("--algorithm", value, "one of " + names);
+  return found;
+}
+
 struct parameter {
   std::string_view name;
   double tutti::network::*time;
@@ -96,7 +110,7 @@ void set_network(tutti::network& to, std::string_view value) {
 
 options parse(int argc, const char* const* argv) {
   options read;
-  bool ranks = false, bytes = false, collective = false, folder = false;
+  bool ranks = false, bytes = false, of_table = false, folder = false;
   for (int i = 1; i < argc; ++i) {
     std::string_view name = argv[i];
     if (name == "--help" || name == "-h") {
@@ -109,7 +123,8 @@ options parse(int argc, const char* const* argv) {
       value = name.substr(equals + 1);
       name = name.substr(0, equals);
     }
-    if (name != "--ranks" && name != "--bytes" && name != "--collective" && name != "--network" && name != "-o") {
+    if (name != "--ranks" && name != "--bytes" && name != "--collective" && name != "--algorithm" &&
+        name != "--network" && name != "-o") {
       throw input_error("no flag is called '" + std::string(name) + "'; --help lists them");
     }
     if (!value) {
@@ -124,7 +139,10 @@ options parse(int argc, const char* const* argv) {
       bytes = true;
     } else if (name == "--collective") {
       set_collective(read.asked.collective, *value);
-      collective = true;
+      of_table = true;
+    } else if (name == "--algorithm") {
+      read.algorithm = algorithm_called(*value);
+      of_table = true;
     } else if (name == "--network") {
       set_network(read.asked.network, *value);
     } else {
@@ -135,7 +153,9 @@ options parse(int argc, const char* const* argv) {
   }
   if (ranks != bytes) throw input_error(ranks ? "--ranks needs --bytes beside it" : "--bytes needs --ranks beside it");
   read.table = ranks;
-  if (collective && !read.table) throw input_error("--collective needs --ranks and --bytes: the charts show allreduce");
+  if (of_table && !read.table) {
+    throw input_error("--collective and --algorithm need --ranks and --bytes: the charts show allreduce");
+  }
   if (folder && read.table) throw input_error("-o is where the charts go: not with --ranks and --bytes");
   return read;
 }
@@ -161,6 +181,7 @@ std::string help() {
          "  --collective NAME    one of" +
          names +
          "\n                       (allreduce); rooted ones from or to rank 0\n"
+         "  --algorithm NAME     only this one (all)\n"
          "  --network NAME=VALUE,...\n"
          "                       the network in the LogGP model, in seconds: latency, overhead (of the processor for "
          "a\n"

@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace planning {
 
@@ -16,8 +17,9 @@ class input_error : public std::runtime_error {
 
 /// What the command line asks for.
 struct options {
-  question asked;      // with `table`
-  bool table = false;  // else charts
+  question asked;              // with `table`
+  bool table = false;          // else charts
+  std::string_view algorithm;  // the only one asked for; empty if all are
   std::string folder = ".";
   bool help = false;
 };

@@ -69,11 +69,6 @@ std::string too_much(const S& s, const question& asked, const limits& most) {
     std::snprintf(text, sizeof text, "left out: %d ranks would look at %d blocks in each of %d rounds", p, p, rounds);
     return text;
   }
-  const double looks = seconds_to_look(s, middle) * ranks;
-  if (looks > most.seconds) {
-    std::snprintf(text, sizeof text, "left out: to find all rounds of %d ranks would take about %.0f s", p, looks);
-    return text;
-  }
   double messages = 0, in_flight = 0, asked_for = 0;
   for (int k = tutti::next_round(s, middle, 0); k < rounds; k = tutti::next_round(s, middle, k + 1)) {
     int sends = 0;
@@ -91,6 +86,12 @@ std::string too_much(const S& s, const question& asked, const limits& most) {
       std::snprintf(text, sizeof text, "left out: %d ranks, each with up to %d rounds", p, rounds);
       return text;
     }
+  }
+  // Last, since it depends on the machine.
+  const double looks = seconds_to_look(s, middle) * ranks;
+  if (looks > most.seconds) {
+    std::snprintf(text, sizeof text, "left out: to find all rounds of %d ranks would take about %.0f s", p, looks);
+    return text;
   }
   return {};
 }

@@ -16,7 +16,10 @@ for value in -1 1.5 8KiB ""; do rejects "--bytes is '$value', not a whole number
 rejects "--ranks needs --bytes" --ranks 4
 rejects "--bytes needs --ranks" --bytes 4
 rejects "--collective is 'sum', not one of allreduce, .*barrier, scan, exscan" --ranks 4 --bytes 8 --collective sum
-rejects "--collective needs --ranks and --bytes" --collective reduce
+rejects "--collective and --algorithm need --ranks and --bytes" --collective reduce
+rejects "--collective and --algorithm need --ranks and --bytes" --algorithm ring
+rejects "--algorithm is 'rign', not one of flat, .*ring, .*scatter_allgather" --ranks 4 --bytes 8 --algorithm rign
+rejects "no allreduce among 12 ranks is defined for hypercube_halving" --ranks 12 --bytes 8 --algorithm hypercube_halving
 rejects "--network is 'fast', not NAME=VALUE" --network fast
 rejects "--network is 'speed', not one of latency, overhead, gap, byte, fold, ports" --network speed=1
 for value in -1 nan inf fast "" 2; do
@@ -29,7 +32,7 @@ rejects "-o is empty" -o ""
 
 # --- help
 accepts help --help
-for flag in --ranks --bytes --collective --network -o; do grep -q -- "  $flag " help || fail "--help lacks $flag"; done
+for flag in --ranks --bytes --collective --algorithm --network -o; do grep -q -- "  $flag " help || fail "--help lacks $flag"; done
 
 # --- a table: one line for each algorithm, the numbers those that the schedules have
 table_line() { awk -v name="$2" '$1 == name { print }' "$1"; }
@@ -48,9 +51,10 @@ for collective in reduce_scatter allgather broadcast reduce scatter gather allto
 done
 accepts huge --ranks 4096 --bytes 8 --collective broadcast
 [[ $(table_line huge binomial | awk '{ print $4, $5 }') == "12 4095" ]] || fail "binomial: $(table_line huge binomial)"
-accepts skipped --ranks 1048576 --bytes 8 --collective alltoall
+accepts skipped --ranks 1048576 --bytes 8 --collective alltoall --algorithm flat
 grep -q '^flat  *left out: ' skipped || fail "flat alltoall of 2^20 ranks: $(cat skipped)"
-accepts chain --ranks 131072 --bytes 8 --collective broadcast
-grep -q '^ring  *left out: 131072 ranks, each with up to 131071 rounds' chain || fail "ring broadcast: $(cat chain)"
+accepts ring --ranks 131072 --bytes 8 --collective broadcast --algorithm ring
+grep -q '^ring  *left out: 131072 ranks, each with up to 131071 rounds' ring || fail "ring broadcast: $(cat ring)"
+[[ $(grep -c . ring) == 5 ]] || fail "one algorithm was asked for: $(cat ring)"
 
 conclude

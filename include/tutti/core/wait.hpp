@@ -72,15 +72,19 @@ struct wait_policy {
   }
 };
 
-/// A fence paid for by one side alone: `asymmetric_fence::heavy()` on the rare side makes a compiler fence on the
-/// frequent side enough (Linux membarrier, private expedited). Where the kernel refuses, sleepers must wake by
-/// themselves.
-class asymmetric_fence {
+/// Who shares memory: threads of one process, or processes that map it.
+enum class sharers : unsigned char { threads, processes };
+
+/// A fence paid for by one side alone: `heavy()` on the rare side makes a compiler fence, `light()`, on the frequent
+/// side enough (Linux membarrier, expedited). Every process of the group asks whether it is `available()` before any
+/// relies on it. Where the kernel refuses, sleepers must wake by themselves.
+template <sharers Among>
+class basic_asymmetric_fence {
  public:
   /// Whether the kernel does it; registers the process on first use.
   static bool available() noexcept {
 #if defined(__linux__)
-    static const bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    static const bool registered = syscall(SYS_membarrier, registration, 0, 0) == 0;
     return registered;
 #else
     return false;
@@ -89,40 +93,53 @@ class asymmetric_fence {
   static void light() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
   static void heavy() noexcept {
 #if defined(__linux__)
-    if (available()) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    if (available()) syscall(SYS_membarrier, barrier, 0, 0);
 #endif
   }
+
+ private:
+#if defined(__linux__)
+  static constexpr bool in_one = Among == sharers::threads;
+  static constexpr int registration =
+      in_one ? MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED : MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+  static constexpr int barrier = in_one ? MEMBARRIER_CMD_PRIVATE_EXPEDITED : MEMBARRIER_CMD_GLOBAL_EXPEDITED;
+#endif
 };
+using asymmetric_fence = basic_asymmetric_fence<sharers::threads>;
 
 /// What a rank sleeps on. Whoever gives it something to do calls `ring()` afterwards, which costs one load while the
 /// rank is awake. The sleeper calls `prepare()`, looks once more, and then either `sleep()`s or `cancel()`s.
-class doorbell {
+template <sharers Among>
+class basic_doorbell {
  public:
+  using fence = basic_asymmetric_fence<Among>;
+
   void ring() noexcept {
-    asymmetric_fence::light();
+    fence::light();
     if (asleep_.load(std::memory_order_relaxed) != 0) wake();
   }
   void wake() noexcept {
     count_.fetch_add(1, std::memory_order_release);
 #if defined(__linux__)
-    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&count_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&count_), FUTEX_WAKE | futex_flag, INT_MAX, nullptr, nullptr,
+            0);
 #endif
   }
 
   std::uint32_t prepare() noexcept {
     asleep_.store(1, std::memory_order_seq_cst);
-    asymmetric_fence::heavy();
+    fence::heavy();
     return count_.load(std::memory_order_acquire);
   }
   void cancel() noexcept { asleep_.store(0, std::memory_order_relaxed); }
   /// Returns when rung since `prepare` returned `seen`, or after at most `limit`.
   void sleep(std::uint32_t seen, std::chrono::nanoseconds limit) noexcept {
-    if (!asymmetric_fence::available() && limit > unfenced_nap) limit = unfenced_nap;
+    if (!fence::available() && limit > unfenced_nap) limit = unfenced_nap;
     timespec span{};
     span.tv_sec = static_cast<decltype(span.tv_sec)>(limit.count() / 1'000'000'000);
     span.tv_nsec = static_cast<decltype(span.tv_nsec)>(limit.count() % 1'000'000'000);
 #if defined(__linux__)
-    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&count_), FUTEX_WAIT_PRIVATE, seen, &span, nullptr, 0);
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&count_), FUTEX_WAIT | futex_flag, seen, &span, nullptr, 0);
 #else
     if (count_.load(std::memory_order_acquire) == seen) nanosleep(&span, nullptr);
 #endif
@@ -130,11 +147,15 @@ class doorbell {
   }
 
  private:
+#if defined(__linux__)
+  static constexpr int futex_flag = Among == sharers::threads ? FUTEX_PRIVATE_FLAG : 0;
+#endif
   // Without the asymmetric fence a ring can be missed; the sleeper then looks again by itself this soon.
   static constexpr std::chrono::nanoseconds unfenced_nap = std::chrono::microseconds(200);
 
   std::atomic<std::uint32_t> asleep_{0};
   std::atomic<std::uint32_t> count_{0};
 };
+using doorbell = basic_doorbell<sharers::threads>;
 
 }  // namespace tutti

@@ -5,7 +5,7 @@
 // small.
 
 #include <tutti/core/transport.hpp>
-#include <tutti/transport/threads/lane.hpp>
+#include <tutti/transport/threads/group.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -20,7 +20,7 @@ class threads {
   using lane_type = detail::threads_lane;
   using group_type = detail::threads_group;
   static constexpr std::size_t pack_bytes = 4096;
-  static constexpr std::size_t copy_bytes = detail::board::copy_bytes;
+  static constexpr std::size_t copy_bytes = detail::threads_group::shown_copy_bytes;
   static constexpr std::size_t exchange_copy_bytes = detail::message_slot::inline_bytes;
 
   threads(group_type& group, int rank) : group_(&group), rank_(rank) {}

@@ -5,14 +5,32 @@
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
-#include <tutti/transport/threads/channel.hpp>
+#include <tutti/transport/shared_memory/channel.hpp>
+#include <tutti/transport/shared_memory/lane.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 
 namespace tutti::detail {
+
+/// Memory on the heap, aligned to cache lines.
+class heap_memory {
+ public:
+  heap_memory() = default;
+  explicit heap_memory(std::size_t bytes) : lines_((bytes + sizeof(line) - 1) / sizeof(line)) {}
+  std::size_t size() const { return lines_.size() * sizeof(line); }
+  std::byte* data() { return size() == 0 ? nullptr : lines_[0].bytes; }
+
+ private:
+  struct alignas(64) line {
+    std::byte bytes[64];
+  };
+  owned_array<line> lines_;
+};
 
 /// What the others may know of one rank.
 struct alignas(128) rank_state {
@@ -24,6 +42,14 @@ struct alignas(128) rank_state {
 /// What the ranks of one group of threads share.
 class threads_group {
  public:
+  using fence = asymmetric_fence;
+  using memory = heap_memory;
+  static constexpr bool shows_all = true;
+  static constexpr bool waits_for_readers = true;
+  static constexpr std::size_t piece_bytes = 4096;
+  static constexpr std::size_t shown_copy_bytes = 4096;
+  static constexpr std::chrono::milliseconds longest_nap{100};
+
   explicit threads_group(int size)
       : size_(size), policy_(wait_policy::for_ranks(size)), states_(static_cast<std::size_t>(size)) {
     asymmetric_fence::available();
@@ -40,6 +66,16 @@ class threads_group {
   int size() const { return size_; }
   const wait_policy& policy() const { return policy_; }
   rank_state& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
+
+  static heap_memory make_memory(std::size_t bytes) { return heap_memory(bytes); }
+  static std::uint64_t where(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
+  static const std::byte* at(std::uint64_t where) { return reinterpret_cast<const std::byte*>(where); }
+  static bool shows(const std::byte*, std::size_t) { return true; }
+
+  void write_call(int rank, const call& c) noexcept { state(rank).log.write(c); }
+  call call_of(int rank, std::uint64_t number) { return state(rank).log.read(number); }
+  std::uint64_t last_call(int rank) { return state(rank).log.last(); }
+  static void look_for_dead() {}
 
   /// The channel from one rank to another on a lane; made by whichever end asks first.
   [[gnu::noinline]] channel& connect(int lane, int from, int to) {
@@ -131,5 +167,7 @@ class threads_group {
   failure failure_;
   array_list<lane_table*> lanes_;
 };
+
+using threads_lane = shared_memory_lane<threads_group>;
 
 }  // namespace tutti::detail

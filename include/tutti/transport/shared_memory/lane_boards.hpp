@@ -3,10 +3,11 @@
 
 #include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
-#include <tutti/transport/threads/channel.hpp>
-#include <tutti/transport/threads/lane_channels.hpp>
+#include <tutti/transport/shared_memory/channel.hpp>
+#include <tutti/transport/shared_memory/lane_channels.hpp>
 
 #include <sched.h>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +17,13 @@
 namespace tutti::detail {
 
 /// Shared rounds: each rank publishes once, and all who want it read it there.
-class lane_boards : public lane_channels {
+template <class Group>
+class lane_boards : public lane_channels<Group> {
+  using channels = lane_channels<Group>;
+
  public:
-  lane_boards(threads_group& group, int rank, int index, const std::chrono::nanoseconds& limit)
-      : lane_channels(group, rank, index, limit),
+  lane_boards(Group& group, int rank, int index, const std::chrono::nanoseconds& limit)
+      : channels(group, rank, index, limit),
         boards_(group.boards(index)),
         ended_(static_cast<std::size_t>(group.size())) {
     for (int& reader : slot_readers_) reader = -1;
@@ -34,16 +38,14 @@ class lane_boards : public lane_channels {
     message_slot& s = boards_[rank_].slot(shared_);
     published_ = true;
     if (!copy) {
-      s.address = data;
+      s.where = group_->where(data);
     } else if (bytes <= message_slot::inline_bytes) {
       s.hold(data, bytes);
-      s.address = nullptr;
+      s.where = 0;
     } else {
-      if (copies_.size() == 0) [[unlikely]]
-        copies_ = owned_array<copy_area>(board::capacity);
-      std::byte* const there = copies_[shared_ % board::capacity].bytes;
+      std::byte* const there = copy_area(bytes);
       std::memcpy(there, data, bytes);
-      s.address = there;
+      s.where = group_->where(there);
     }
     s.fingerprint = fingerprint_;
     s.describe(origin, !copy);
@@ -74,30 +76,37 @@ class lane_boards : public lane_channels {
       return nullptr;
     }
     if (s.fingerprint != fingerprint_) [[unlikely]]
-      refuse(peer, s, s.size());
+      this->refuse(peer, s, s.size());
     ++looked_;
     looked_at_direct_ |= s.direct();
     // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
     if (!published_) prefetch_to_read(&boards_[peer].slot(shared_ + 1));
-    return (s.address == nullptr ? s.payload : s.address) + (offset - s.size());
+    return (s.where == 0 ? s.payload : group_->at(s.where)) + (offset - s.size());
   }
 
   void claim_shared() {
     if (!looked_at_direct_) return;
-    boards_[rank_].claimed.store(shared_ + 1, std::memory_order_relaxed);
-    if (asymmetric_fence::available()) {
-      asymmetric_fence::light();
-    } else {
-      boards_[rank_].claimed.exchange(shared_ + 1, std::memory_order_seq_cst);
-    }
-    if (group_->failed()) [[unlikely]] {
-      boards_[rank_].claimed.store(0, std::memory_order_release);
-      group_->check();
+    if constexpr (Group::waits_for_readers) {
+      boards_[rank_].claimed.store(shared_ + 1, std::memory_order_relaxed);
+      if (Group::fence::available()) {
+        Group::fence::light();
+      } else {
+        boards_[rank_].claimed.exchange(shared_ + 1, std::memory_order_seq_cst);
+      }
+      if (group_->failed()) [[unlikely]] {
+        boards_[rank_].claimed.store(0, std::memory_order_release);
+        group_->check();
+      }
     }
   }
 
   void release_shared() {
-    if (looked_at_direct_) boards_[rank_].claimed.store(0, std::memory_order_release);
+    if (!looked_at_direct_) return;
+    if constexpr (Group::waits_for_readers) {
+      boards_[rank_].claimed.store(0, std::memory_order_release);
+    } else {
+      group_->check_after_reading();
+    }
   }
 
   void end_shared() {
@@ -115,6 +124,8 @@ class lane_boards : public lane_channels {
   }
 
  protected:
+  using channels::awaited_, channels::fingerprint_, channels::group_, channels::rank_;
+
   TUTTI_ALWAYS_INLINE bool boards_settled() { return readers_.empty() || settle_boards(); }
 
   [[gnu::noinline]] bool settle_boards() {
@@ -131,10 +142,12 @@ class lane_boards : public lane_channels {
 
   /// After the failure is known to all: nobody reads this rank's memory any more.
   void abandon_boards() noexcept {
-    boards_[rank_].claimed.store(0, std::memory_order_release);
-    for (int rank = 0; rank < group_->size(); ++rank) {
-      const board& b = boards_[rank];
-      while (b.claimed.load(std::memory_order_seq_cst) != 0) sched_yield();
+    if constexpr (Group::waits_for_readers) {
+      boards_[rank_].claimed.store(0, std::memory_order_release);
+      for (int rank = 0; rank < group_->size(); ++rank) {
+        const board& b = boards_[rank];
+        while (b.claimed.load(std::memory_order_seq_cst) != 0) sched_yield();
+      }
     }
     readers_.clear();
   }
@@ -144,9 +157,14 @@ class lane_boards : public lane_channels {
     int rank;
     std::uint64_t round;
   };
-  struct alignas(64) copy_area {
-    std::byte bytes[board::copy_bytes];
-  };
+
+  /// Where a copy for this round's slot is made. All are allocated the first time.
+  std::byte* copy_area(std::size_t bytes) {
+    if (copies_.size() == 0) [[unlikely]]
+      copies_ = group_->make_memory(board::capacity * Group::shown_copy_bytes);
+    assert(bytes <= Group::shown_copy_bytes);
+    return copies_.data() + shared_ % board::capacity * Group::shown_copy_bytes;
+  }
 
   /// Whether all who read it have ended the round that had the next slot before. Only theirs is looked at: a counter
   /// that others read is slow to advance.
@@ -180,7 +198,7 @@ class lane_boards : public lane_channels {
   bool two_lines_ = false;  // what is looked at in this round takes more than a slot's first line
   bool published_ = false;  // in this round
   bool ahead_ = false;      // it read nothing in the round before
-  owned_array<copy_area> copies_;
+  typename Group::memory copies_;
   array_list<direct_reader> readers_;
 };
 

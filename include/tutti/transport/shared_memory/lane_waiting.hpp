@@ -4,7 +4,7 @@
 #include <tutti/core/call.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/failures.hpp>
-#include <tutti/transport/threads/group.hpp>
+#include <tutti/transport/shared_memory/channel.hpp>
 
 #include <sched.h>
 #include <chrono>
@@ -15,9 +15,10 @@
 namespace tutti::detail {
 
 /// Who a lane is, which call it carries, and how it waits: for whom, how long, and what ends the waiting.
+template <class Group>
 class lane_waiting {
  public:
-  lane_waiting(threads_group& group, int rank, int index, const std::chrono::nanoseconds& limit)
+  lane_waiting(Group& group, int rank, int index, const std::chrono::nanoseconds& limit)
       : group_(&group), rank_(rank), index_(index), limit_(&limit), policy_(group.policy()) {}
 
   void idle() {
@@ -53,7 +54,7 @@ class lane_waiting {
     group_->raise();
   }
 
-  threads_group* group_;
+  Group* group_;
   int rank_;
   int index_;
   call call_;
@@ -91,8 +92,8 @@ class lane_waiting {
     const auto now = std::chrono::steady_clock::now();
     if (started_ == std::chrono::steady_clock::time_point{}) started_ = now;
     waited_ = now - started_;
-    const auto longest =
-        std::chrono::nanoseconds(std::chrono::milliseconds(waited_ < std::chrono::milliseconds(20) ? 3 : 100));
+    const auto longest = std::chrono::nanoseconds(waited_ < std::chrono::milliseconds(20) ? std::chrono::milliseconds(3)
+                                                                                          : Group::longest_nap);
     if (*limit_ <= std::chrono::nanoseconds::zero()) return longest;
     const auto left = *limit_ - waited_;
     if (left <= std::chrono::nanoseconds::zero()) expire(now);
@@ -101,9 +102,10 @@ class lane_waiting {
 
   /// Others may be in another call, or gone: then what is waited for never comes. Called once after a look in vain.
   [[gnu::noinline, gnu::cold]] void look_around() {
+    group_->look_for_dead();
     for (int peer = 0; peer < group_->size(); ++peer) {
       if (peer == rank_) continue;
-      const call theirs = group_->state(peer).log.read(call_.sequence);
+      const call theirs = group_->call_of(peer, call_.sequence);
       if (theirs.signature != nullptr && theirs.fingerprint() != fingerprint_) {
         group_->disagree(rank_, peer);
         group_->raise();
@@ -119,7 +121,7 @@ class lane_waiting {
   [[noreturn, gnu::noinline, gnu::cold]] void expire(std::chrono::steady_clock::time_point now) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count();
     const waiting_place here{rank_, awaited_, round_, call_};
-    const auto last = [this](int rank) { return group_->state(rank).log.last(); };
+    const auto last = [this](int rank) { return group_->last_call(rank); };
     const int late = last_to_come(here, group_->size(), last);
     group_->fail(too_late(here, late, waited, last(late) >= call_.sequence));
     group_->raise();

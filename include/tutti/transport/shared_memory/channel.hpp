@@ -43,11 +43,12 @@ struct alignas(128) message_slot {
   std::atomic<std::uint32_t> turn{0};  // number of the message in the slot, from 1; written last
   std::uint32_t consumed = 0;          // low bits of how many messages of the receiver the sender has consumed
   std::uint64_t fingerprint = 0;
-  std::uint64_t extent = 0;            // see describe(); written whole: to read it first would wait for the line
-  const std::byte* address = nullptr;  // null: the bytes are in `payload`
+  std::uint64_t extent = 0;  // see describe(); written whole: to read it first would wait for the line
+  std::uint64_t where = 0;   // 0: the bytes are in `payload`; else as the group tells places in memory
   std::byte payload[inline_bytes] = {};
 
-  /// Bytes, or on a board where in the vector they begin; and whether `address` is the sender's own memory, not a copy.
+  /// Bytes, or on a board where in the vector they begin; and whether they lie in the sender's own memory, not in
+  /// a copy.
   void describe(std::uint64_t size, bool direct) { extent = size << 1 | (direct ? 1 : 0); }
   std::uint64_t size() const { return extent >> 1; }
   bool direct() const { return (extent & 1) != 0; }
@@ -87,7 +88,6 @@ struct channel {
 /// Rounds are counted alike on every rank. The size of a slot's message is not told but where in the vector it begins.
 struct board {
   static constexpr std::uint64_t capacity = 16;
-  static constexpr std::size_t copy_bytes = 4096;
 
   message_slot slots[capacity];
   // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told now and then only, unless it

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/core/transport.hpp>
+#include <tutti/transport/shared_memory/lane_boards.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+
+namespace tutti::detail {
+
+/// A lane between ranks that share memory: messages to one peer through channels, shared rounds on boards. `Group` is
+/// what they share:
+///
+/// - `memory`, `make_memory(bytes)`: memory that every rank can read, owned by what it returns;
+/// - `where(data)`, `at(where)`: a place in such memory as it is told to others, not 0; and where it lies here;
+/// - `shows(data, bytes)`: whether the others can read these bytes where they are; `shows_all`: they always can;
+/// - `connect(lane, from, to)`, `boards(lane)`: the channels and boards of a lane; `state(rank)`: a rank's bell, and
+///   whether it has left;
+/// - `fail(failure)`, `failed()`, `check()`, `raise()`, `disagree(one, other)`: why the group became unusable;
+/// - `write_call(rank, call)`, `call_of(rank, number)`, `last_call(rank)`: what the ranks called;
+/// - `look_for_dead()`: fails the group if a rank has gone without a word; `longest_nap`: between looks;
+/// - `waits_for_readers`: a failing rank waits until nobody reads its memory; else who has read it looks afterwards
+///   whether the group has failed meanwhile, by `check_after_reading()`;
+/// - `piece_bytes`, `shown_copy_bytes`: the size of copies in channels and on boards.
+template <class Group>
+class shared_memory_lane : public lane_boards<Group> {
+  using boards = lane_boards<Group>;
+  using boards::call_, boards::fingerprint_, boards::group_, boards::rank_, boards::round_;
+
+ public:
+  using boards::boards;
+
+  /// Messages larger than this, if they have more than one element, should be sent as several.
+  static constexpr std::size_t piece_bytes = Group::shows_all ? SIZE_MAX : Group::piece_bytes;
+
+  TUTTI_ALWAYS_INLINE void open(const call& c) {
+    group_->check();
+    call_ = c;
+    fingerprint_ = c.fingerprint();
+    round_ = -1;
+    group_->write_call(rank_, c);
+  }
+
+  TUTTI_ALWAYS_INLINE void begin_round() {
+    ++round_;
+    this->begin_channels_round();
+  }
+
+  TUTTI_ALWAYS_INLINE bool settled() { return this->boards_settled() && this->channels_settled(); }
+
+  [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
+    this->awake();
+    try {
+      group_->fail({errc::peer_failed, rank_,
+                    message() << "rank " << rank_ << " failed in " << call_.describe() << ": " << reason});
+    } catch (...) {
+      std::terminate();  // no memory to say what failed: others would wait for ever
+    }
+    if constexpr (Group::waits_for_readers) Group::fence::heavy();
+    this->abandon_channels();
+    this->abandon_boards();
+  }
+};
+
+}  // namespace tutti::detail

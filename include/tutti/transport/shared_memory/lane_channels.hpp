@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/inline.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/shared_memory/channel.hpp>
+#include <tutti/transport/shared_memory/lane_waiting.hpp>
+#include <tutti/transport/shared_memory/staging.hpp>
+
+#include <sched.h>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tutti::detail {
+
+/// Messages from one rank to one other: copied ones lie in the slot or in a copy of the sender, others are read by the
+/// receiver where the sender has them.
+template <class Group>
+class lane_channels : public lane_waiting<Group> {
+  using waiting = lane_waiting<Group>;
+
+ public:
+  lane_channels(Group& group, int rank, int index, const std::chrono::nanoseconds& limit)
+      : waiting(group, rank, index, limit),
+        out_(static_cast<std::size_t>(group.size())),
+        in_(static_cast<std::size_t>(group.size())),
+        small_(group, small_bytes, group.size() - 1),
+        pieces_(group, Group::piece_bytes, group.size() - 1) {
+    direct_.reserve(static_cast<std::size_t>(group.size()));
+    waiting_.reserve(static_cast<std::size_t>(group.size()));
+  }
+
+  TUTTI_ALWAYS_INLINE bool send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
+    outgoing& o = out_[static_cast<std::size_t>(peer)];
+    if (o.to == nullptr) [[unlikely]]
+      o.to = &group_->connect(index_, rank_, peer);
+    if (o.queued() || full(o)) [[unlikely]]
+      return queue(peer, o, data, bytes, copy);
+    if constexpr (!Group::shows_all) copy |= !group_->shows(data, bytes);
+    if (copy && bytes > message_slot::inline_bytes) return send_copy(peer, o, data, bytes);
+    post(peer, o, data, bytes, copy);
+    return copy;
+  }
+
+  TUTTI_ALWAYS_INLINE const std::byte* view(int peer, std::size_t bytes) {
+    incoming& i = in_[static_cast<std::size_t>(peer)];
+    if (i.from == nullptr) [[unlikely]]
+      i.from = &group_->connect(index_, peer, rank_);
+    const message_slot& s = i.from->slot(i.next);
+    if (bytes > message_slot::first_line_bytes) s.prefetch_second_line();
+    if (!s.arrived(i.next + 1)) {
+      awaited_ = peer;
+      if (!waiting_.empty()) [[unlikely]]
+        flush();
+      return nullptr;
+    }
+    if (s.fingerprint != fingerprint_ || s.size() != bytes) [[unlikely]]
+      this->refuse(peer, s, bytes);
+    // The message tells what its sender has consumed: its own counter need not be read.
+    outgoing& o = out_[static_cast<std::size_t>(peer)];
+    const auto more = static_cast<std::int32_t>(s.consumed - static_cast<std::uint32_t>(o.consumed));
+    if (more > 0) o.consumed += static_cast<std::uint32_t>(more);
+    return s.where == 0 ? s.payload : group_->at(s.where);
+  }
+
+  TUTTI_ALWAYS_INLINE void claim(int peer) {
+    incoming& i = in_[static_cast<std::size_t>(peer)];
+    if constexpr (Group::waits_for_readers) {
+      if (i.from->slot(i.next).direct()) claim_direct(i);
+    }
+  }
+
+  TUTTI_ALWAYS_INLINE void release(int peer) {
+    incoming& i = in_[static_cast<std::size_t>(peer)];
+    if constexpr (!Group::waits_for_readers) {
+      if (i.from->slot(i.next).direct()) group_->check_after_reading();
+    }
+    i.from->consumed.store(++i.next, std::memory_order_release);
+    group_->state(peer).bell.ring();
+    // One message taken in is room to send another.
+    if constexpr (!Group::shows_all) {
+      if (!waiting_.empty()) [[unlikely]]
+        flush();
+    }
+  }
+
+  bool try_recv(int peer, std::byte* data, std::size_t bytes) {
+    const std::byte* const from = view(peer, bytes);
+    if (from == nullptr) return false;
+    claim(peer);
+    if (bytes != 0) std::memcpy(data, from, bytes);
+    release(peer);
+    return true;
+  }
+
+ protected:
+  using waiting::awaited_, waiting::fingerprint_, waiting::group_, waiting::index_, waiting::rank_;
+
+  void begin_channels_round() { ++round_number_; }
+
+  TUTTI_ALWAYS_INLINE bool channels_settled() { return (waiting_.empty() && direct_.empty()) || settle_channels(); }
+
+  [[gnu::noinline]] bool settle_channels() {
+    if (!waiting_.empty()) {
+      flush();
+      if (!waiting_.empty()) return false;
+    }
+    while (!direct_.empty()) {
+      const int peer = direct_.back();
+      outgoing& o = out_[static_cast<std::size_t>(peer)];
+      if (!consumed(o, o.direct)) {
+        awaited_ = peer;
+        return false;
+      }
+      direct_.pop_back();
+    }
+    return true;
+  }
+
+  /// After the failure is known to all: nobody reads this rank's memory any more.
+  void abandon_channels() noexcept {
+    if constexpr (Group::waits_for_readers) {
+      for (incoming& i : in_)
+        if (i.from != nullptr) i.from->claimed.store(i.next, std::memory_order_release);
+      for (outgoing& o : out_) {
+        if (o.to == nullptr) continue;
+        while (o.to->claimed.load(std::memory_order_seq_cst) > o.to->consumed.load(std::memory_order_acquire))
+          sched_yield();
+      }
+    }
+    for (const int peer : waiting_) out_[static_cast<std::size_t>(peer)].first = none;
+    waiting_.clear();
+    queue_.clear();
+    unused_ = none;
+    direct_.clear();
+  }
+
+ private:
+  struct outgoing {
+    channel* to = nullptr;
+    std::uint64_t posted = 0;
+    std::uint64_t consumed = 0;  // as last seen
+    std::uint64_t direct = 0;    // the last message that lies in the caller's memory
+    // Messages that wait for room, a list in `queue_`.
+    std::uint32_t first = none;
+    std::uint32_t last = none;
+
+    bool queued() const { return first != none; }
+  };
+  struct incoming {
+    channel* from = nullptr;
+    std::uint64_t next = 0;
+  };
+  struct queued_send {
+    const std::byte* data;
+    std::size_t bytes;
+    std::uint32_t next;
+    bool copied;                                 // `data` is a copy
+    std::byte held[message_slot::inline_bytes];  // a small copy, where `data` is null
+  };
+  static constexpr std::uint32_t none = UINT32_MAX;
+  static constexpr std::size_t small_bytes = 4096;
+
+  static bool consumed(outgoing& o, std::uint64_t message) {
+    if (o.consumed >= message) return true;
+    o.consumed = o.to->consumed.load(std::memory_order_acquire);
+    return o.consumed >= message;
+  }
+  static bool full(outgoing& o) {
+    return o.posted >= channel::capacity && !consumed(o, o.posted + 1 - channel::capacity);
+  }
+
+  /// The sender's own memory is read only between here and `release`. A failing sender sets the failure, then makes
+  /// every thread pass a fence, then waits for claims: either it sees this claim or this rank sees the failure.
+  [[gnu::noinline]] void claim_direct(incoming& i) {
+    i.from->claimed.store(i.next + 1, std::memory_order_relaxed);
+    if (asymmetric_fence::available()) {
+      asymmetric_fence::light();
+    } else {
+      i.from->claimed.exchange(i.next + 1, std::memory_order_seq_cst);
+    }
+    if (group_->failed()) [[unlikely]] {
+      i.from->claimed.store(i.next, std::memory_order_release);
+      group_->check();
+    }
+  }
+
+  TUTTI_ALWAYS_INLINE void post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
+    message_slot& s = o.to->slot(o.posted);
+    const std::uint64_t message = ++o.posted;
+    if (copy) {
+      s.hold(data, bytes);
+      s.where = 0;
+    } else {
+      s.where = group_->where(data);
+      if (o.direct <= o.consumed || direct_.empty() || direct_.back() != peer) direct_.push_back(peer);
+      o.direct = message;
+    }
+    tell(peer, s, message, bytes, !copy);
+  }
+
+  TUTTI_ALWAYS_INLINE void tell(int peer, message_slot& s, std::uint64_t message, std::size_t bytes, bool direct) {
+    s.fingerprint = fingerprint_;
+    s.describe(bytes, direct);
+    s.consumed = static_cast<std::uint32_t>(in_[static_cast<std::size_t>(peer)].next);
+    s.turn.store(static_cast<std::uint32_t>(message), std::memory_order_release);
+    group_->state(peer).bell.ring();
+  }
+
+  /// A copy of the bytes that lasts until the peer has consumed the message of that number; null if there is no room.
+  std::byte* stage(int peer, std::uint64_t message, const std::byte* data, std::size_t bytes) {
+    const auto read = [this](int reader, std::uint64_t m) {
+      return consumed(out_[static_cast<std::size_t>(reader)], m);
+    };
+    auto& room = bytes <= small_bytes ? small_ : pieces_;
+    auto* const chunk = room.copy(data, bytes, round_number_, {peer, message}, read);
+    return chunk == nullptr ? nullptr : chunk->memory.data();
+  }
+
+  void post_copy(int peer, outgoing& o, const std::byte* copy, std::size_t bytes) {
+    message_slot& s = o.to->slot(o.posted);
+    s.where = group_->where(copy);
+    tell(peer, s, ++o.posted, bytes, false);
+  }
+
+  [[gnu::noinline]] bool send_copy(int peer, outgoing& o, const std::byte* data, std::size_t bytes) {
+    if (const std::byte* const copy = stage(peer, o.posted + 1, data, bytes)) {
+      post_copy(peer, o, copy, bytes);
+      return true;
+    }
+    // The receiver reads it where it is, or it waits until there is room.
+    if (!Group::shows_all && !group_->shows(data, bytes)) return queue(peer, o, data, bytes, false);
+    post(peer, o, data, bytes, false);
+    return false;
+  }
+
+  [[gnu::noinline, gnu::cold]] bool queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
+    const std::uint32_t place = take_entry();
+    queued_send& q = queue_[place];
+    q.data = data;
+    q.bytes = bytes;
+    q.next = none;
+    q.copied = false;
+    if (copy && bytes <= message_slot::inline_bytes) {
+      q.data = nullptr;
+      q.copied = true;
+      if (bytes != 0) std::memcpy(q.held, data, bytes);
+    } else if (copy && !o.queued()) {
+      // As if the message were posted, whose number is known.
+      if (const std::byte* const there = stage(peer, o.posted + 1, data, bytes)) {
+        q.data = there;
+        q.copied = true;
+      }
+    }
+    if (o.queued()) {
+      queue_[o.last].next = place;
+    } else {
+      o.first = place;
+      waiting_.push_back(peer);
+    }
+    o.last = place;
+    return q.copied;
+  }
+  std::uint32_t take_entry() {
+    if (unused_ != none) {
+      const std::uint32_t place = unused_;
+      unused_ = queue_[place].next;
+      return place;
+    }
+    queue_.reserve(64);
+    queue_.push_back({});
+    return static_cast<std::uint32_t>(queue_.size() - 1);
+  }
+
+  /// Sends what there is room for, in order for each peer: a peer whose ring is full holds back only its own messages.
+  [[gnu::noinline, gnu::cold]] void flush() {
+    for (int* peer = waiting_.begin(); peer != waiting_.end();) {
+      outgoing& o = out_[static_cast<std::size_t>(*peer)];
+      while (o.queued() && !full(o) && send_queued(*peer, o, queue_[o.first])) {
+        const std::uint32_t done = o.first;
+        o.first = queue_[done].next;
+        queue_[done].next = unused_;
+        unused_ = done;
+      }
+      if (o.queued()) {
+        awaited_ = *peer;
+        ++peer;
+      } else {
+        waiting_.erase(peer);
+      }
+    }
+  }
+  bool send_queued(int peer, outgoing& o, const queued_send& q) {
+    if (q.data == nullptr) {
+      post(peer, o, q.held, q.bytes, true);
+    } else if (q.copied) {
+      post_copy(peer, o, q.data, q.bytes);
+    } else if (Group::shows_all || group_->shows(q.data, q.bytes)) {
+      post(peer, o, q.data, q.bytes, false);
+    } else if (q.bytes <= message_slot::inline_bytes) {
+      post(peer, o, q.data, q.bytes, true);
+    } else {
+      const std::byte* const copy = stage(peer, o.posted + 1, q.data, q.bytes);
+      if (copy == nullptr) return false;
+      post_copy(peer, o, copy, q.bytes);
+    }
+    return true;
+  }
+
+  owned_array<outgoing> out_;
+  owned_array<incoming> in_;
+  array_list<int> direct_;
+  // Copies: those of small messages, and those of what others could not read where it is.
+  staging<Group> small_;
+  staging<Group> pieces_;
+  std::uint64_t round_number_ = 0;
+  array_list<int> waiting_;  // peers for whom messages wait
+  array_list<queued_send> queue_;
+  std::uint32_t unused_ = none;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/shared_memory/channel.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace tutti::detail {
+
+/// Copies of messages that are too large for a slot, of those that are too small to be worth waiting for or that others
+/// cannot read where they are: the sender goes on at once, and a copy is written over only after all its receivers have
+/// consumed it. There are so many and no more: a sender that is far ahead waits. `Group` says what memory others read.
+template <class Group>
+class staging {
+ public:
+  /// As many as can be under way to two peers.
+  static constexpr std::size_t most_chunks = 2 * channel::capacity;
+
+  /// Copies of up to `bytes` bytes (or larger ones, which allocate) that have at most `readers` readers each.
+  staging(Group& group, std::size_t bytes, int readers)
+      : group_(&group), bytes_(bytes), most_readers_(static_cast<std::size_t>(readers)) {}
+  staging(staging&&) = default;
+  ~staging() {
+    for (chunk* const c : chunks_) delete c;
+  }
+
+  struct reference {
+    int peer;
+    std::uint64_t message;
+  };
+  struct chunk {
+    typename Group::memory memory;
+    array_list<reference> readers;
+    // What it is a copy of, and in which round it was made.
+    const std::byte* from = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t round = 0;
+  };
+
+  /// A copy of those bytes, made in this round or now, for one reader more; null if no chunk is free. All are allocated
+  /// the first time.
+  /// `consumed(peer, message)` says whether that reader needs its copy no longer.
+  template <class Consumed>
+  chunk* copy(const std::byte* from, std::size_t bytes, std::uint64_t round, reference reader, Consumed&& consumed) {
+    while (chunks_.size() < most_chunks) add();
+    chunk* c = nullptr;
+    for (chunk* const made : chunks_)
+      if (made->from == from && made->round == round && made->bytes == bytes) c = made;
+    if (c == nullptr) {
+      c = take(consumed);
+      if (c == nullptr) return nullptr;
+      if (c->memory.size() < bytes) c->memory = group_->make_memory(bytes);
+      std::memcpy(c->memory.data(), from, bytes);
+      c->from = from;
+      c->bytes = bytes;
+      c->round = round;
+    }
+    c->readers.push_back(reader);
+    return c;
+  }
+
+ private:
+  /// One that all readers have consumed, or null.
+  template <class Consumed>
+  chunk* take(Consumed&& consumed) {
+    for (std::size_t i = 0; i < most_chunks; ++i) {
+      next_ = next_ + 1 == most_chunks ? 0 : next_ + 1;
+      array_list<reference>& readers = chunks_[next_]->readers;
+      while (!readers.empty() && consumed(readers.back().peer, readers.back().message)) readers.pop_back();
+      if (readers.empty()) return chunks_[next_];
+    }
+    return nullptr;
+  }
+
+  void add() {
+    chunks_.reserve(most_chunks);
+    array_list<reference> readers;
+    readers.reserve(most_readers_);
+    auto memory = group_->make_memory(bytes_);
+    chunks_.push_back(new chunk);
+    chunks_.back()->memory = std::move(memory);
+    chunks_.back()->readers = std::move(readers);
+  }
+
+  Group* group_;
+  std::size_t bytes_;
+  std::size_t most_readers_;
+  array_list<chunk*> chunks_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace tutti::detail

@@ -206,11 +206,11 @@ inline bool refuse_system_call(long number, int error) {
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-/// From now on this process may have that many descriptors.
-inline void limit_descriptors(int most) {
+/// From now on this process may have that many descriptors, or as many as it may allow itself.
+inline void limit_descriptors(int most = -1) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = static_cast<rlim_t>(most);
+  limit.rlim_cur = most < 0 ? limit.rlim_max : static_cast<rlim_t>(most);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) std::abort();
 }
 

@@ -30,7 +30,7 @@ class execution {
     for (; round_ < rounds_; ++round_, open_ = false) {
       if (!open_) {
         lane.begin_round();
-        current_.begin(round_ + 1 == rounds_, sharing_lane<L> && shared_round(schedule_, at_, round_));
+        current_.begin(round_ + 1 == rounds_, may_share<L>() && shared_round(schedule_, at_, round_));
         schedule_.round(at_, round_, [this](const auto& step) TUTTI_ALWAYS_INLINE { current_.add(step); });
         open_ = true;
       }
@@ -45,6 +45,16 @@ class execution {
   }
 
  private:
+  /// Decided alike on every rank.
+  template <class L>
+  TUTTI_ALWAYS_INLINE bool may_share() const {
+    if constexpr (sharing_lane<L>) {
+      return current_.bytes() <= L::shown_bytes;
+    } else {
+      return false;
+    }
+  }
+
   S schedule_;
   place at_;
   int rounds_;

@@ -76,6 +76,8 @@ class open_round {
     }
     return true;
   }
+  /// Of the whole vector.
+  TUTTI_ALWAYS_INLINE std::size_t bytes() const { return memory_->storage.count() * sizeof(T); }
   TUTTI_ALWAYS_INLINE void finish() { memory_->storage.finish(memory_->how.streaming); }
 
  private:

@@ -54,28 +54,34 @@ struct intake {
   template <class Wait>
   TUTTI_ALWAYS_INLINE bool take_one(Storage& storage, progress& at, int peer, const block_set& what, kind how,
                                     Wait& wait) const {
-    const int count = shared ? 1 : messages(storage, treat, what);
+    const step_messages<L, Storage> parts(storage, treat, what);
+    const int count = shared ? 1 : parts.count();
     for (; at.message < count; ++at.message) {
-      const block_set set = message_blocks(storage, what, at.message, count);
+      const message_part part = shared ? message_part{what} : parts[at.message];
+      if (part.piece && part.size == 0 && part.begin != 0) {
+        if (part.last) storage.mark(part.set.first);
+        continue;
+      }
+      const block_set set = part.set;
       const bool one_block = Storage::whole || set.count == 1;
       const int block = set.at(0, storage.blocks());
-      const std::size_t n = one_block ? storage.size(block) : storage.elements(set);
+      const std::size_t n = part.piece ? part.size : one_block ? storage.size(block) : storage.elements(set);
       const std::byte* view;
-      while ((view = arrived(storage, at, peer, how, block, one_block, n)) == nullptr)
+      while ((view = arrived(storage, at, peer, how, block, one_block, part.begin, n)) == nullptr)
         if (!wait()) return false;
       claim(peer);
       if constexpr (alignof(T) > 32) view = aligned(view, n);
       if (one_block) {
         const T* const arriving = reinterpret_cast<const T*>(view);
         if (how == kind::overwrite) {
-          copy_elements(storage.target(block), arriving, n, streaming);
+          copy_elements(storage.target(block) + part.begin, arriving, n, streaming);
         } else if constexpr (!std::is_same_v<Op, no_operation>) {
-          const T* const own = storage.source(block);
+          const T* const own = storage.source(block) + part.begin;
           const bool left = how == kind::left;
-          fold_pair(storage.target(block), left ? arriving : own, left ? own : arriving, n, op, streaming);
+          fold_pair(storage.target(block) + part.begin, left ? arriving : own, left ? own : arriving, n, op, streaming);
           folded(n);
         }
-        storage.mark(block);
+        if (part.last) storage.mark(block);
       } else {
         take_runs(*this, storage, set, how, view);
       }
@@ -109,15 +115,20 @@ struct intake {
   template <class Wait>
   TUTTI_ALWAYS_INLINE static bool take_group(const intake& me, Storage& storage, progress& at, arrival* group,
                                              std::size_t size, Wait& wait) {
-    const block_set what = group[0].what();
-    const int count = me.shared ? 1 : messages(storage, me.treat, what);
+    const step_messages<L, Storage> parts(storage, me.treat, group[0].what());
+    const int count = me.shared ? 1 : parts.count();
     for (; at.message < count; ++at.message) {
-      const block_set set = message_blocks(storage, what, at.message, count);
-      const std::size_t n = storage.elements(set);
+      const message_part part = me.shared ? message_part{group[0].what()} : parts[at.message];
+      if (part.piece && part.size == 0 && part.begin != 0) {
+        if (part.last) storage.mark(part.set.first);
+        continue;
+      }
+      const block_set set = part.set;
+      const std::size_t n = part.piece ? part.size : storage.elements(set);
       const int block = set.at(0, storage.blocks());
       while (at.viewed < size) {
         arrival& from = group[at.viewed];
-        from.view = me.arrived(storage, at, from.peer, from.how, block, set.count == 1, n);
+        from.view = me.arrived(storage, at, from.peer, from.how, block, set.count == 1, part.begin, n);
         if (from.view != nullptr) {
           ++at.viewed;
         } else if (!wait()) {
@@ -129,7 +140,14 @@ struct intake {
       for (std::size_t i = 0; i < claims; ++i) me.claim(group[i].peer);
       if constexpr (alignof(T) > 32)
         for (std::size_t i = 0; i < size; ++i) group[i].view = me.aligned(group[i].view, n);
-      me.fold_runs(storage, set, group, size);
+      if (part.piece) {
+        if constexpr (!std::is_same_v<Op, no_operation>)
+          me.fold(storage.target(block) + part.begin, storage.source(block) + part.begin, group, size, 0, n);
+        me.folded(size * n);
+        if (part.last) storage.mark(block);
+      } else {
+        me.fold_runs(storage, set, group, size);
+      }
       for (std::size_t i = 0; i < claims; ++i) me.release(group[i].peer);
     }
     at.message = 0;
@@ -138,7 +156,8 @@ struct intake {
 
   /// Where the message lies when it has arrived, else null.
   TUTTI_ALWAYS_INLINE const std::byte* arrived(Storage& storage, progress& at, int peer, kind how, int block,
-                                               bool one_block, std::size_t n) const {
+                                               bool one_block, [[maybe_unused]] std::size_t begin,
+                                               std::size_t n) const {
     const std::size_t bytes = n * sizeof(T);
     if constexpr (sharing_lane<L>) {
       if (shared) return lane.look(peer, storage.remote_offset(peer, block) * sizeof(T));
@@ -150,8 +169,8 @@ struct intake {
         // Straight to its place where the message is one run of memory there and nothing else. A message without bytes
         // may have no place, and null would mean that it has not arrived.
         const bool in_place = bytes != 0 && how == kind::overwrite && one_block;
-        at.landing =
-            in_place ? reinterpret_cast<std::byte*>(storage.target(block)) : scratch.take(bytes == 0 ? 1 : bytes);
+        at.landing = in_place ? reinterpret_cast<std::byte*>(storage.target(block) + begin)
+                              : scratch.take(bytes == 0 ? 1 : bytes);
       }
       if (!lane.try_recv(peer, at.landing, bytes)) return nullptr;
       const std::byte* const landed = at.landing;

@@ -102,11 +102,12 @@ class round_sends {
   template <class L>
   TUTTI_ALWAYS_INLINE static bool post_step(L& lane, Storage& storage, copies& made, arena& scratch, const policy& how,
                                             bool overlapping, const listed_step& step) {
-    const block_set what = step.what();
-    const int count = messages(storage, how, what);
+    const step_messages<L, Storage> parts(storage, how, step.what());
     bool must_settle = false;
-    for (int m = 0; m < count; ++m) {
-      const block_set set = message_blocks(storage, what, m, count);
+    for (int m = 0; m < parts.count(); ++m) {
+      const message_part part = parts[m];
+      if (part.piece && part.size == 0 && part.begin != 0) continue;
+      const block_set set = part.set;
       const int first = set.at(0, storage.blocks());
       const T* data = storage.source(first);
       bool writable = storage.writable(first);
@@ -117,6 +118,10 @@ class round_sends {
         contiguous &= storage.source(block) == data + n;
         writable |= storage.writable(block);
         n += storage.size(block);
+      }
+      if (part.piece) {
+        data += part.begin;
+        n = part.size;
       }
       const std::size_t bytes = n * sizeof(T);
       const bool buffered = bytes <= how.copy_bytes;
@@ -177,13 +182,14 @@ class round_sends {
       }
     }
     const std::size_t bytes = (end - begin) * sizeof(T);
-    const bool copied = bytes <= how.copy_bytes;
     const T* data = known + (static_cast<std::ptrdiff_t>(begin) - static_cast<std::ptrdiff_t>(known_offset));
+    bool copied = bytes <= how.copy_bytes || (in_one_piece && !shows(lane, data, bytes));
     if (!in_one_piece || (overlapping && writable && !copied)) {
       if (made.room.used == 0)
         copy_published(storage, steps, size, take_copy(storage, made, end - begin, scratch), begin);
       data = made.room.memory;
       writable = true;
+      copied = bytes <= how.copy_bytes || !shows(lane, data, bytes);
     }
     if (!lane.publish(size == 1 ? steps[0].peer : -1, reinterpret_cast<const std::byte*>(data), bytes,
                       begin * sizeof(T), copied))
@@ -199,6 +205,11 @@ class round_sends {
     return publish_steps(lane, storage, made, scratch, how, overlapping, steps, size);
   }
 
+  /// Whether readers can read the bytes where they are.
+  template <class L>
+  static bool shows(const L& lane, const T* data, std::size_t bytes) {
+    return lane.shows(reinterpret_cast<const std::byte*>(data), bytes);
+  }
   static std::uintptr_t address(const T* element) { return reinterpret_cast<std::uintptr_t>(element); }
 
   TUTTI_ALWAYS_INLINE static T* take_copy(const Storage& storage, copies& made, std::size_t n, arena& scratch) {

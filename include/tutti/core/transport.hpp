@@ -30,6 +30,8 @@ namespace tutti {
 /// - `abandon(reason)`: the collective ends by an exception: the group learns of it, and when the call returns no other
 ///   rank reads or writes this rank's memory any more. Never throws.
 ///
+/// A lane may have a member `L::piece_bytes`: then a message has no more bytes, unless it is one element.
+///
 /// A receive throws `mismatch` where a message's fingerprint is not ours.
 template <class L>
 concept lane = requires(L& l, const call& c, int peer, const std::byte* out, std::byte* in, std::size_t bytes,
@@ -68,6 +70,8 @@ concept viewing_lane = lane<L> && requires(L& l, int peer, std::size_t bytes) {
 /// one
 ///   rank, or to several (-1); false while there is no room. `publish_to(reader, copy)`: that rank will read it;
 ///   without `copy` until then the bytes stay.
+/// - `L::shown_bytes`: vectors of more bytes than this have no shared rounds; `shows(data, bytes)`: whether others can
+///   read these bytes where they are: if not, they are published with `copy`.
 /// - `expect(peer, bytes)`: a hint that the peer's part, of about that size, will be looked for soon.
 /// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not
 /// published.
@@ -75,6 +79,8 @@ concept viewing_lane = lane<L> && requires(L& l, int peer, std::size_t bytes) {
 /// - `end_shared()`: this rank has ended the round. Every rank ends every shared round.
 template <class L>
 concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data, std::size_t bytes) {
+  { L::shown_bytes } -> std::convertible_to<std::size_t>;
+  { l.shows(data, bytes) } -> std::same_as<bool>;
   { l.publish(peer, data, bytes, bytes, true) } -> std::same_as<bool>;
   l.publish_to(peer, true);
   l.expect(peer, bytes);

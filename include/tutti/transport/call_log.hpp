@@ -16,36 +16,42 @@
 namespace tutti::detail {
 
 /// The last calls of one rank, for others to read when something does not fit: a seqlock for each entry, made of
-/// release stores and acquire loads alone.
-class call_log {
+/// release stores and acquire loads alone. `Signature` and `Text` say where a call's signature and its file's name are:
+/// pointers, or what stands for them where ranks have no memory in common but the log.
+template <class Signature, class Text>
+class basic_call_log {
  public:
   static constexpr std::size_t length = 16;
 
-  TUTTI_ALWAYS_INLINE void write(const call& c) noexcept {
+  TUTTI_ALWAYS_INLINE void write(const call& c, Signature signature, Text file) noexcept {
     entry& e = entries_[c.sequence % length];
     e.sequence.store(0, std::memory_order_relaxed);
-    e.signature.store(c.signature, std::memory_order_release);
+    e.signature.store(signature, std::memory_order_release);
     e.history.store(c.history, std::memory_order_release);
     e.count.store(c.count, std::memory_order_release);
     e.root.store(c.root, std::memory_order_release);
-    e.file.store(c.where.file, std::memory_order_release);
+    e.file.store(file, std::memory_order_release);
     e.line.store(c.where.line, std::memory_order_release);
     e.sequence.store(c.sequence, std::memory_order_release);
   }
 
-  /// The call with that number, if it is among the last ones; else one without a signature.
-  call read(std::uint64_t sequence) const noexcept {
+  /// The call with that number, if it is among the last ones; else one without a signature. `signature_at` and
+  /// `text_at` give the pointers.
+  template <class SignatureAt, class TextAt>
+  call read(std::uint64_t sequence, SignatureAt&& signature_at, TextAt&& text_at) const {
     const entry& e = entries_[sequence % length];
     if (e.sequence.load(std::memory_order_acquire) != sequence) return {};
+    const Signature signature = e.signature.load(std::memory_order_acquire);
     call c;
-    c.signature = e.signature.load(std::memory_order_acquire);
     c.history = e.history.load(std::memory_order_acquire);
     c.count = e.count.load(std::memory_order_acquire);
     c.root = e.root.load(std::memory_order_acquire);
-    c.where.file = e.file.load(std::memory_order_acquire);
+    const Text file = e.file.load(std::memory_order_acquire);
     c.where.line = e.line.load(std::memory_order_acquire);
     c.sequence = sequence;
-    if (e.sequence.load(std::memory_order_relaxed) != sequence) return {};
+    if (e.sequence.load(std::memory_order_relaxed) != sequence || sequence == 0) return {};
+    c.signature = signature_at(signature);
+    c.where.file = text_at(file);
     return c;
   }
 
@@ -62,14 +68,26 @@ class call_log {
  private:
   struct alignas(64) entry {
     std::atomic<std::uint64_t> sequence{0};
-    std::atomic<const call_signature*> signature{nullptr};
+    std::atomic<Signature> signature{};
     std::atomic<std::uint64_t> history{0};
     std::atomic<std::size_t> count{0};
     std::atomic<int> root{-1};
-    std::atomic<const char*> file{""};
+    std::atomic<Text> file{};
     std::atomic<unsigned> line{0};
   };
   entry entries_[length];
+};
+
+/// That of a thread.
+class call_log : public basic_call_log<const call_signature*, const char*> {
+  using base = basic_call_log<const call_signature*, const char*>;
+
+ public:
+  TUTTI_ALWAYS_INLINE void write(const call& c) noexcept { base::write(c, c.signature, c.where.file); }
+  call read(std::uint64_t sequence) const noexcept {
+    return base::read(
+        sequence, [](const call_signature* s) { return s; }, [](const char* text) { return text; });
+  }
 };
 
 /// Neither was called, or both and they fit together.
@@ -79,14 +97,15 @@ inline bool alike(const call& a, const call& b) {
 }
 
 /// The last calls of the two ranks are the same.
-inline bool same_last_call(const call_log& one, const call_log& other) {
+template <class Log>
+bool same_last_call(const Log& one, const Log& other) {
   return alike(one.read(one.last()), other.read(other.last()));
 }
 
 /// The first call that the two ranks have in their logs and that is not the same; where one has called more, what the
 /// other never called. Named in rank order, so that the text does not depend on who noticed.
-[[gnu::noinline, gnu::cold]] inline failure disagreement(int first, const call_log& firsts, int second,
-                                                         const call_log& seconds) {
+template <class Log>
+[[gnu::noinline, gnu::cold]] failure disagreement(int first, const Log& firsts, int second, const Log& seconds) {
   if (second < first) return disagreement(second, seconds, first, firsts);
   const auto words = [](const call& c) {
     return c.signature == nullptr ? std::string("nothing that fits") : c.describe();

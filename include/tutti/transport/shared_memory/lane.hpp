@@ -20,8 +20,8 @@ namespace tutti::detail {
 /// - `memory`, `make_memory(bytes)`: memory that every rank can read, owned by what it returns;
 /// - `where(data)`, `at(where)`: a place in such memory as it is told to others, not 0; and where it lies here;
 /// - `shows(data, bytes)`: whether the others can read these bytes where they are; `shows_all`: they always can;
-/// - `connect(lane, from, to)`, `boards(lane)`: the channels and boards of a lane; `state(rank)`: a rank's bell, and
-///   whether it has left;
+/// - `connect(lane, from, to)`, `boards(lane)`: the channels and boards of a lane; `state(rank)`: a rank's bell;
+///   `has_left(rank)`;
 /// - `fail(failure)`, `failed()`, `check()`, `raise()`, `disagree(one, other)`: why the group became unusable;
 /// - `write_call(rank, call)`, `call_of(rank, number)`, `last_call(rank)`: what the ranks called;
 /// - `look_for_dead()`: fails the group if a rank has gone without a word; `longest_nap`: between looks;
@@ -38,6 +38,8 @@ class shared_memory_lane : public lane_boards<Group> {
 
   /// Messages larger than this, if they have more than one element, should be sent as several.
   static constexpr std::size_t piece_bytes = Group::shows_all ? SIZE_MAX : Group::piece_bytes;
+  /// Shared rounds of vectors up to this size.
+  static constexpr std::size_t shown_bytes = Group::shows_all ? SIZE_MAX : Group::shown_copy_bytes;
 
   TUTTI_ALWAYS_INLINE void open(const call& c) {
     group_->check();
@@ -45,6 +47,10 @@ class shared_memory_lane : public lane_boards<Group> {
     fingerprint_ = c.fingerprint();
     round_ = -1;
     group_->write_call(rank_, c);
+  }
+
+  TUTTI_ALWAYS_INLINE bool shows(const std::byte* data, std::size_t bytes) const {
+    return Group::shows_all || group_->shows(data, bytes);
   }
 
   TUTTI_ALWAYS_INLINE void begin_round() {

@@ -111,7 +111,7 @@ class lane_waiting {
         group_->raise();
       }
     }
-    if (!group_->state(awaited_).left.load(std::memory_order_acquire)) return;
+    if (!group_->has_left(awaited_)) return;
     // What it sent before it left is visible now: only another look in vain means that nothing will come.
     if (std::exchange(left_seen_, awaited_) != awaited_) return;
     group_->fail(left_early({rank_, awaited_, round_, call_}));

@@ -75,6 +75,7 @@ class threads_group {
   void write_call(int rank, const call& c) noexcept { state(rank).log.write(c); }
   call call_of(int rank, std::uint64_t number) { return state(rank).log.read(number); }
   std::uint64_t last_call(int rank) { return state(rank).log.last(); }
+  bool has_left(int rank) { return state(rank).left.load(std::memory_order_acquire); }
   static void look_for_dead() {}
 
   /// The channel from one rank to another on a lane; made by whichever end asks first.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The conformance suite on the simulated transport, with late and reordered messages, and again on threads: one element
-// type for each collective, small vectors, more numbers of ranks than elsewhere.
+// The conformance suite on the simulated transport, with late and reordered messages, and again on threads and on
+// processes: one element type for each collective, few lengths, more numbers of ranks than elsewhere.
 
+#include <tutti/run_processes.hpp>
 #include <tutti/run_simulated.hpp>
 
 #include <array>
@@ -32,18 +33,31 @@ struct simulated {
   }
 };
 
+struct processes {
+  static constexpr const char* name = "processes";
+  static constexpr bool shares_memory = false;
+  using communicator = tutti::communicator<tutti::processes>;
+  template <class F>
+  static void run(int ranks, F&& f) {
+    tutti::run_processes(ranks, std::forward<F>(f));
+  }
+};
+
 inline constexpr std::array simulated_rank_counts{1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
                                                   12, 13, 14, 15, 16, 17, 24, 31, 32, 33};
 
-/// Lengths of whole vectors, and of one rank's block: none, fewer and more than ranks, and what is read where it lies.
+/// Lengths of whole vectors, and of one rank's block: none, fewer and more than ranks, and what is read where it lies
+/// or, between processes, travels in pieces.
 inline std::vector<std::size_t> simulated_vector_lengths(int ranks) {
   const auto p = static_cast<std::size_t>(ranks);
   if (ranks > 8) return {p + 1};
+  if (ranks == 3 || ranks == 5) return {0, p + 1, 1003, 40003};
   const std::set<std::size_t> lengths{0, 1, p + 1, 1003};
   return {lengths.begin(), lengths.end()};
 }
 inline std::vector<std::size_t> simulated_block_lengths(int ranks) {
   if (ranks > 8) return {2};
+  if (ranks == 3 || ranks == 5) return {0, 300, 13001};
   return {0, 1, 300};
 }
 
@@ -54,11 +68,12 @@ void simulate_every_algorithm(int ranks, F&& f) {
     for_each_algorithm<C>(algorithms{}, ranks, [&]<class A>() { f.template operator()<A>(comm, found); });
   });
 }
-/// And on threads.
+/// And on threads and processes.
 template <tutti::collective C, class F>
-void on_both_by_every_algorithm(int ranks, F&& f) {
+void on_all_by_every_algorithm(int ranks, F&& f) {
   simulate_every_algorithm<C>(ranks, f);
   simulate_every_algorithm<C, threads>(ranks, f);
+  simulate_every_algorithm<C, processes>(ranks, f);
 }
 
 }  // namespace conformance

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The collectives that move values and the barrier, by every algorithm, under a virtual clock and on threads.
+// The collectives that move values and the barrier, by every algorithm, under a virtual clock, on threads and on processes.
 
 #include <tutti/collective/barrier.hpp>
 
@@ -21,7 +21,7 @@ template <collective C, class F>
 void check_rooted(std::vector<std::size_t> (*lengths)(int), F check) {
   for (const int ranks : simulated_rank_counts) {
     const values<int> data(ranks, lengths(ranks).back() * static_cast<std::size_t>(ranks));
-    on_both_by_every_algorithm<C>(ranks, [&]<class A>(auto& comm, findings& found) {
+    on_all_by_every_algorithm<C>(ranks, [&]<class A>(auto& comm, findings& found) {
       for (const int root : roots(ranks))
         for (const std::size_t n : lengths(ranks)) check.template operator()<A>(comm, found, data, n, root);
     });
@@ -32,7 +32,7 @@ void check_unrooted(F check) {
   for (const int ranks : simulated_rank_counts) {
     const std::vector<std::size_t> lengths = simulated_block_lengths(ranks);
     const values<int> data(ranks, lengths.back() * static_cast<std::size_t>(ranks));
-    on_both_by_every_algorithm<C>(ranks, [&]<class A>(auto& comm, findings& found) {
+    on_all_by_every_algorithm<C>(ranks, [&]<class A>(auto& comm, findings& found) {
       for (const std::size_t n : lengths) check.template operator()<A>(comm, found, data, n);
     });
   }
@@ -40,34 +40,34 @@ void check_unrooted(F check) {
 
 }  // namespace
 
-TEST_CASE("simulated and threaded broadcast by every algorithm") {
+TEST_CASE("simulated, threads and processes: broadcast by every algorithm") {
   const test::deadline limit(std::chrono::seconds(60));
   check_rooted<collective::broadcast>(simulated_vector_lengths,
                                       []<class A>(auto& comm, findings& found, const values<int>& data, std::size_t n,
                                                   int root) { check_broadcast<A>(comm, found, data, n, root); });
 }
 
-TEST_CASE("simulated and threaded scatter by every algorithm") {
+TEST_CASE("simulated, threads and processes: scatter by every algorithm") {
   const test::deadline limit(std::chrono::seconds(60));
   check_rooted<collective::scatter>(simulated_block_lengths,
                                     []<class A>(auto& comm, findings& found, const values<int>& data, std::size_t n,
                                                 int root) { check_scatter<A>(comm, found, data, n, root); });
 }
 
-TEST_CASE("simulated and threaded gather by every algorithm") {
+TEST_CASE("simulated, threads and processes: gather by every algorithm") {
   const test::deadline limit(std::chrono::seconds(60));
   check_rooted<collective::gather>(simulated_block_lengths,
                                    []<class A>(auto& comm, findings& found, const values<int>& data, std::size_t n,
                                                int root) { check_gather<A>(comm, found, data, n, root); });
 }
 
-TEST_CASE("simulated and threaded allgather by every algorithm") {
+TEST_CASE("simulated, threads and processes: allgather by every algorithm") {
   const test::deadline limit(std::chrono::seconds(60));
   check_unrooted<collective::allgather>([]<class A>(auto& comm, findings& found, const values<int>& data,
                                                     std::size_t n) { check_allgather<A>(comm, found, data, n); });
 }
 
-TEST_CASE("simulated and threaded alltoall by every algorithm") {
+TEST_CASE("simulated, threads and processes: alltoall by every algorithm") {
   const test::deadline limit(std::chrono::seconds(60));
   check_unrooted<collective::alltoall>([]<class A>(auto& comm, findings& found, const values<int>& data,
                                                    std::size_t n) { check_alltoall<A>(comm, found, data, n); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The collectives that fold values, by every algorithm, under a virtual clock and on threads.
+// The collectives that fold values, by every algorithm, under a virtual clock, on threads and on processes.
 
 #include <cstddef>
 #include <functional>
@@ -34,7 +34,7 @@ void check_all(F check) {
     const contributions<float, std::plus<>> floats(ranks, lengths.back(), {});
     const contributions<unsigned, compose> functions(ranks, lengths.back(), {});
     const contributions<unsigned, std::plus<>> integers(ranks, lengths.back(), {});
-    on_both_by_every_algorithm<C>(ranks, [&]<class A>(auto& comm, findings& found) {
+    on_all_by_every_algorithm<C>(ranks, [&]<class A>(auto& comm, findings& found) {
       if constexpr (C != collective::allreduce || alike<A, C>()) {
         for (const std::size_t n : lengths) check.template operator()<A>(comm, found, floats, n);
       }
@@ -49,37 +49,37 @@ void check_all(F check) {
 
 }  // namespace
 
-TEST_CASE("simulated and threaded reduce by every algorithm") {
+TEST_CASE("simulated, threads and processes: reduce by every algorithm") {
   const test::deadline limit(std::chrono::seconds(60));
   check_all<collective::reduce>([]<class A>(auto& comm, findings& found, const auto& data, std::size_t n) {
     for (const int root : roots(comm.size())) check_reduce<A>(comm, found, data, n, root);
   });
 }
 
-TEST_CASE("simulated and threaded reduce_scatter by every algorithm") {
+TEST_CASE("simulated, threads and processes: reduce_scatter by every algorithm") {
   const test::deadline limit(std::chrono::seconds(60));
   check_all<collective::reduce_scatter>([]<class A>(auto& comm, findings& found, const auto& data, std::size_t n) {
     check_reduce_scatter<A>(comm, found, data, n);
   });
 }
 
-TEST_CASE("simulated and threaded allreduce by every algorithm") {
+TEST_CASE("simulated, threads and processes: allreduce by every algorithm") {
   const test::deadline limit(std::chrono::seconds(60));
   check_all<collective::allreduce>([]<class A>(auto& comm, findings& found, const auto& data, std::size_t n) {
     check_allreduce<A>(comm, found, data, n);
   });
 }
 
-TEST_CASE("simulated and threaded scan and exscan by every algorithm") {
+TEST_CASE("simulated, threads and processes: scan and exscan by every algorithm") {
   const test::deadline limit(std::chrono::seconds(60));
   for (const int ranks : simulated_rank_counts) {
     const std::vector<std::size_t> lengths = simulated_vector_lengths(ranks);
     const contributions<unsigned, compose> data(ranks, lengths.back(), {});
     const prefixes<unsigned, compose> expected(data, ranks, lengths.back());
-    on_both_by_every_algorithm<collective::scan>(ranks, [&]<class A>(auto& comm, findings& found) {
+    on_all_by_every_algorithm<collective::scan>(ranks, [&]<class A>(auto& comm, findings& found) {
       for (const std::size_t n : lengths) check_scan<A>(comm, found, data, expected, n);
     });
-    on_both_by_every_algorithm<collective::exscan>(ranks, [&]<class A>(auto& comm, findings& found) {
+    on_all_by_every_algorithm<collective::exscan>(ranks, [&]<class A>(auto& comm, findings& found) {
       for (const std::size_t n : lengths) check_exscan<A>(comm, found, data, expected, n);
     });
   }

@@ -3,6 +3,8 @@
 // Our side of the comparison: one collective by one algorithm over one transport, every size, as lines on stdout.
 // With TUTTI_COMPARE_COLLECTIVE defined as allreduce, say, it knows that collective only and compiles the sooner.
 
+#include <tutti/run_processes.hpp>
+
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -38,7 +40,8 @@ void chosen(const measure::arguments& asked, Visit visit) {
 template <class Rank>
 void run(const measure::arguments& asked, Rank rank) {
   if (asked.transport == "threads") return tutti::run(asked.ranks, rank);
-  throw std::invalid_argument("unknown transport '" + asked.transport + "'; there is threads");
+  if (asked.transport == "processes") return tutti::run_processes(asked.ranks, rank);
+  throw std::invalid_argument("unknown transport '" + asked.transport + "'; there are threads, processes");
 }
 
 }  // namespace

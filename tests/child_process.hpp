@@ -188,6 +188,13 @@ class child_process {
   pid_t pid_ = 0;
 };
 
+/// Whether the kernel, and the sandbox if there is one, gives pidfds. (valgrind knows nothing of them.)
+inline bool pidfds_to_be_had() {
+  const long number = syscall(SYS_pidfd_open, getpid(), 0);
+  if (number >= 0) close(static_cast<int>(number));
+  return number >= 0;
+}
+
 /// Does nothing until it is killed.
 [[noreturn]] inline void sleep_for_ever() {
   for (;;) pause();

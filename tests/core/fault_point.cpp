@@ -23,8 +23,11 @@ namespace {
 
 void first() { TUTTI_FAULT_POINT("test.first"); }
 void second() { TUTTI_FAULT_POINT("test.second"); }
-/// Another place of the same name.
-void first_elsewhere() { TUTTI_FAULT_POINT("test.first"); }
+/// Another place of the same name, which need not lie where the first does.
+void first_elsewhere() {
+  static const char name[] = "test.first";
+  fault::reach(name);
+}
 
 /// What is thrown, if anything.
 template <class F>

@@ -200,7 +200,7 @@ class forked_processes {
   child& at(int rank) { return children_[static_cast<std::size_t>(rank)]; }
   static int nap() noexcept {
     timespec span{};
-    span.tv_nsec = nap_ms * 1'000'000;
+    span.tv_nsec = nap_ms * 1'000'000L;
     nanosleep(&span, nullptr);  // a signal cuts it short, which may well be the end of a child
     return 0;
   }

@@ -43,7 +43,7 @@ class peer_watch {
     peers_[static_cast<std::size_t>(peer)].who = who;
     const int pidfd = means_ == means::by_pidfd ? open_pidfd(who.pid) : -1;
     if (pidfd < 0) {
-      set(peer, means_ == means::by_pidfd && errno == ESRCH ? state::gone : state::looked_for);
+      set(peer, state::looked_for);
       return;
     }
     // Only now that the descriptor holds on to one process does its time of start say which.

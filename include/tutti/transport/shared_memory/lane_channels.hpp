@@ -26,8 +26,9 @@ class lane_channels : public lane_waiting<Group> {
       : waiting(group, rank, index, limit),
         out_(static_cast<std::size_t>(group.size())),
         in_(static_cast<std::size_t>(group.size())),
-        small_(group, small_bytes, group.size() - 1),
-        pieces_(group, Group::piece_bytes, group.size() - 1) {
+        quota_(quota_for(group.size() - 1)),
+        small_(group, chunks_for(group.size() - 1), small_bytes, group.size() - 1),
+        pieces_(group, chunks_for(group.size() - 1), Group::piece_bytes, group.size() - 1) {
     direct_.reserve(static_cast<std::size_t>(group.size()));
     waiting_.reserve(static_cast<std::size_t>(group.size()));
   }
@@ -163,6 +164,17 @@ class lane_channels : public lane_waiting<Group> {
   static constexpr std::uint32_t none = UINT32_MAX;
   static constexpr std::size_t small_bytes = 4096;
 
+  // Where a message can always be read where it is, there are as many copies as can be under way to two peers, for
+  // whoever is first. Else each peer has its share: one that waits for us must not wait for what others leave.
+  static int quota_for(int peers) {
+    if (Group::shows_all || peers == 0) return channel::capacity;
+    const int share = 2 * static_cast<int>(channel::capacity) / peers;
+    return share < 2 ? 2 : share > static_cast<int>(channel::capacity) ? static_cast<int>(channel::capacity) : share;
+  }
+  static int chunks_for(int peers) {
+    return Group::shows_all ? 2 * static_cast<int>(channel::capacity) : quota_for(peers) * peers;
+  }
+
   static bool consumed(outgoing& o, std::uint64_t message) {
     if (o.consumed >= message) return true;
     o.consumed = o.to->consumed.load(std::memory_order_acquire);
@@ -211,6 +223,10 @@ class lane_channels : public lane_waiting<Group> {
 
   /// A copy of the bytes that lasts until the peer has consumed the message of that number; null if there is no room.
   std::byte* stage(int peer, std::uint64_t message, const std::byte* data, std::size_t bytes) {
+    if constexpr (!Group::shows_all) {
+      const auto share = static_cast<std::uint64_t>(quota_);
+      if (message > share && !consumed(out_[static_cast<std::size_t>(peer)], message - share)) return nullptr;
+    }
     const auto read = [this](int reader, std::uint64_t m) {
       return consumed(out_[static_cast<std::size_t>(reader)], m);
     };
@@ -312,6 +328,7 @@ class lane_channels : public lane_waiting<Group> {
   owned_array<outgoing> out_;
   owned_array<incoming> in_;
   array_list<int> direct_;
+  int quota_;  // of one peer
   // Copies: those of small messages, and those of what others could not read where it is.
   staging<Group> small_;
   staging<Group> pieces_;

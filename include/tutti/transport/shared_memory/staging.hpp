@@ -17,12 +17,12 @@ namespace tutti::detail {
 template <class Group>
 class staging {
  public:
-  /// As many as can be under way to two peers.
-  static constexpr std::size_t most_chunks = 2 * channel::capacity;
-
-  /// Copies of up to `bytes` bytes (or larger ones, which allocate) that have at most `readers` readers each.
-  staging(Group& group, std::size_t bytes, int readers)
-      : group_(&group), bytes_(bytes), most_readers_(static_cast<std::size_t>(readers)) {}
+  /// `chunks` copies of up to `bytes` bytes (or larger ones, which allocate) that have at most `readers` readers each.
+  staging(Group& group, int chunks, std::size_t bytes, int readers)
+      : group_(&group),
+        most_chunks_(static_cast<std::size_t>(chunks)),
+        bytes_(bytes),
+        most_readers_(static_cast<std::size_t>(readers)) {}
   staging(staging&&) = default;
   ~staging() {
     for (chunk* const c : chunks_) delete c;
@@ -46,7 +46,7 @@ class staging {
   /// `consumed(peer, message)` says whether that reader needs its copy no longer.
   template <class Consumed>
   chunk* copy(const std::byte* from, std::size_t bytes, std::uint64_t round, reference reader, Consumed&& consumed) {
-    while (chunks_.size() < most_chunks) add();
+    while (chunks_.size() < most_chunks_) add();
     chunk* c = nullptr;
     for (chunk* const made : chunks_)
       if (made->from == from && made->round == round && made->bytes == bytes) c = made;
@@ -67,8 +67,8 @@ class staging {
   /// One that all readers have consumed, or null.
   template <class Consumed>
   chunk* take(Consumed&& consumed) {
-    for (std::size_t i = 0; i < most_chunks; ++i) {
-      next_ = next_ + 1 == most_chunks ? 0 : next_ + 1;
+    for (std::size_t i = 0; i < most_chunks_; ++i) {
+      next_ = next_ + 1 == most_chunks_ ? 0 : next_ + 1;
       array_list<reference>& readers = chunks_[next_]->readers;
       while (!readers.empty() && consumed(readers.back().peer, readers.back().message)) readers.pop_back();
       if (readers.empty()) return chunks_[next_];
@@ -77,7 +77,7 @@ class staging {
   }
 
   void add() {
-    chunks_.reserve(most_chunks);
+    chunks_.reserve(most_chunks_);
     array_list<reference> readers;
     readers.reserve(most_readers_);
     auto memory = group_->make_memory(bytes_);
@@ -87,6 +87,7 @@ class staging {
   }
 
   Group* group_;
+  std::size_t most_chunks_;
   std::size_t bytes_;
   std::size_t most_readers_;
   array_list<chunk*> chunks_;

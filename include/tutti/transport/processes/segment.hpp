@@ -127,6 +127,13 @@ class segment {
     return start;
   }
 
+  /// Undoes a `reserve`, unless somebody has taken more in the meantime: then the addresses are lost. There must be no
+  /// memory there.
+  void give_back_addresses(std::uint64_t start, std::size_t bytes) noexcept {
+    std::uint64_t end = start + bytes;
+    head().top.compare_exchange_strong(end, start, std::memory_order_relaxed);
+  }
+
   /// Makes `bytes` reserved bytes at `offset` memory, zeroed. What is not there is a `resource_error` here, which
   /// leaves nothing taken, and never a signal later.
   [[gnu::noinline]] void commit(std::uint64_t offset, std::size_t bytes, const char* purpose) {
@@ -172,8 +179,7 @@ class segment {
     try {
       commit(start, bytes, purpose);
     } catch (...) {
-      std::uint64_t end = start + bytes;  // unless somebody has taken more in the meantime
-      head().top.compare_exchange_strong(end, start, std::memory_order_relaxed);
+      give_back_addresses(start, bytes);
       throw;
     }
     return start;

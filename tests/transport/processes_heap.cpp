@@ -37,7 +37,7 @@ bool aligned(const std::byte* data, std::size_t alignment) {
 
 std::string refusal(heap& from, std::size_t bytes) {
   try {
-    from.take(bytes);
+    from.take(bytes, 64, "a buffer of rank 3");
   } catch (const tutti::resource_error& e) {
     return e.what();
   }
@@ -178,7 +178,7 @@ TEST_CASE("a buffer that grows again and again is found room where its predecess
 
 TEST_CASE("what the system refuses takes nothing, and the heap goes on") {
   segment memory = segment::create(64 * mebi);
-  heap h(memory, "a buffer of rank 3");
+  heap h(memory);
   blocks all(h);
   all.take(10 * mebi);
   const std::uint64_t live = h.live();

@@ -3,6 +3,7 @@
 
 // This room answers: who takes part, and what does a rank keep between its calls?
 
+#include <tutti/communicator/shared_buffer.hpp>
 #include <tutti/core/arena.hpp>
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
@@ -10,6 +11,7 @@
 #include <tutti/core/place.hpp>
 #include <tutti/core/progress.hpp>
 #include <tutti/core/transport.hpp>
+#include <tutti/core/type_name.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -49,6 +51,15 @@ class communicator {
     using std::chrono::nanoseconds;
     const bool endless = std::chrono::duration<double, std::nano>(limit) >= nanoseconds::max();
     transport_.timeout(endless ? nanoseconds::max() : std::chrono::duration_cast<nanoseconds>(limit));
+  }
+
+  /// A buffer of `count` elements, zero to begin with, where the transport reads it from every rank without a copy;
+  /// ordinary memory if the transport has no such place. This rank's own: not collective, and the ranks may have
+  /// different counts. Throws `resource_error` if there is no memory and `usage_error` if there cannot be so much,
+  /// which name rank, count and type.
+  template <class T>
+  [[nodiscard]] shared_buffer<T> allocate(std::size_t count) {
+    return {detail::memory_for_elements(transport_, count, sizeof(T), type_name<T>()), count};
   }
 
   // ---- For writers of collectives

@@ -4,6 +4,7 @@
 // What a transport must be. A transport moves bytes between ranks and knows nothing of collectives.
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/owned_memory.hpp>
 
 #include <chrono>
 #include <concepts>
@@ -131,6 +132,15 @@ concept transport = requires(T& t, const T& c, int index, std::chrono::nanosecon
   { T::exchange_copy_bytes } -> std::convertible_to<std::size_t>;
   t.timeout(limit);
   t.check();
+};
+
+/// A transport with memory that it reads from every rank where it lies.
+///
+/// - `take_memory(bytes, alignment, purpose)`: a piece of it for this rank, aligned to `alignment`, a power of two at
+///   most 64. Throws `resource_error`, which says for what `purpose`. Not collective. It may outlive the transport.
+template <class T>
+concept allocating_transport = transport<T> && requires(T& t, std::size_t bytes, const char* purpose) {
+  { t.take_memory(bytes, bytes, purpose) } -> std::same_as<owned_memory>;
 };
 
 }  // namespace tutti

@@ -25,17 +25,16 @@ class heap {
   static constexpr std::size_t first_region = std::size_t{1} << 26;
   static constexpr std::size_t growth = std::size_t{1} << 18;
 
-  /// The segment must stay where it is. `purpose` is for errors: "a buffer of rank 3".
-  explicit heap(segment& memory, const char* purpose = "a shared buffer") : memory_(&memory), purpose_(purpose) {
-    std::fill_n(bins_, classes, none);
-  }
+  /// The segment must stay where it is.
+  explicit heap(segment& memory) : memory_(&memory) { std::fill_n(bins_, classes, none); }
   heap(const heap&) = delete;
   heap& operator=(const heap&) = delete;
 
   /// `bytes` bytes that hold anything, aligned to `alignment`, a power of two up to a huge page, and at least to
-  /// `unit`; from the size of a huge page on to a huge page. Throws `resource_error`, and then has taken nothing.
-  std::byte* take(std::size_t bytes, std::size_t alignment = unit) {
-    if (bytes > memory_->range()) memory_->reserve(bytes, 1, purpose_);  // throws
+  /// `unit`; from the size of a huge page on to a huge page. Throws `resource_error`, which says for what `purpose`,
+  /// and then has taken nothing.
+  std::byte* take(std::size_t bytes, std::size_t alignment = unit, const char* purpose = "a shared buffer") {
+    if (bytes > memory_->range()) memory_->reserve(bytes, 1, purpose);  // throws
     const std::uint64_t size = rounded_up(std::max<std::size_t>(bytes, 1), unit);
     alignment = std::max(size >= segment::huge_page ? segment::huge_page : unit, alignment);
     // Nothing is begun that could fail half way: a new end, and what is left before and behind.
@@ -45,7 +44,7 @@ class heap {
     }
     make_room_in_table();
     std::uint32_t found = find(size, alignment);
-    if (found == none) found = grow(size, alignment);
+    if (found == none) found = grow(size, alignment, purpose);
     return memory_->at(use(found, size, alignment));
   }
 
@@ -197,7 +196,7 @@ class heap {
   }
 
   /// More memory, at the end of the last region or in a new one: the free block that has room now.
-  [[gnu::noinline, gnu::cold]] std::uint32_t grow(std::uint64_t size, std::uint64_t alignment) {
+  [[gnu::noinline, gnu::cold]] std::uint32_t grow(std::uint64_t size, std::uint64_t alignment, const char* purpose) {
     const auto end_of_need = [&] {
       const bool rest = extent_.last != none && blocks_[extent_.last].free;
       return rounded_up(rest ? blocks_[extent_.last].offset : extent_.end, alignment) + size;
@@ -208,7 +207,7 @@ class heap {
       std::uint64_t region = std::max({std::uint64_t{first_region}, least, extent_.regions});
       if (region > memory_->range() - std::min<std::uint64_t>(memory_->range(), memory_->taken() + segment::huge_page))
         region = least;
-      extent_.end = memory_->reserve(region, segment::huge_page, purpose_);
+      extent_.end = memory_->reserve(region, segment::huge_page, purpose);
       extent_.region_end = extent_.end + region;
       extent_.regions += region;
       extent_.last = none;
@@ -216,7 +215,7 @@ class heap {
     const std::uint64_t end = std::min(rounded_up(end_of_need(), growth), extent_.region_end);
     const std::uint64_t more = end - extent_.end;
     try {
-      memory_->commit(extent_.end, more, purpose_);
+      memory_->commit(extent_.end, more, purpose);
     } catch (...) {
       if (extent_.region_end != before.region_end)
         memory_->give_back_addresses(extent_.end, extent_.region_end - extent_.end);
@@ -277,7 +276,6 @@ class heap {
   }
 
   segment* memory_;
-  const char* purpose_;
   array_list<block> blocks_;
   std::uint32_t unused_ = none;
   std::uint32_t spare_ = 0;

@@ -97,6 +97,7 @@ class blocks {
 }  // namespace
 
 TEST_CASE("blocks are aligned, apart, and of a heap that is as small as it can be") {
+  const test::deadline limit(20s);
   segment memory = segment::create(segment::least_range);
   heap h(memory);
   CHECK(h.committed() == 0);
@@ -162,6 +163,7 @@ TEST_CASE("what is taken and given back for a long time, in all sizes, does not 
 }
 
 TEST_CASE("a buffer that grows again and again is found room where its predecessors were") {
+  const test::deadline limit(20s);
   segment memory = segment::create(4 * segment::least_range);
   heap mine(memory);
   heap other(memory);
@@ -177,6 +179,7 @@ TEST_CASE("a buffer that grows again and again is found room where its predecess
 }
 
 TEST_CASE("what the system refuses takes nothing, and the heap goes on") {
+  const test::deadline limit(20s);
   segment memory = segment::create(64 * mebi);
   heap h(memory);
   blocks all(h);
@@ -195,6 +198,7 @@ TEST_CASE("what the system refuses takes nothing, and the heap goes on") {
 }
 
 TEST_CASE("memory that is not there is an error, and neither addresses nor memory are lost by it") {
+  const test::deadline limit(20s);
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -129,6 +130,7 @@ TEST_CASE("what is taken is zero, aligned, apart from all else and never at the 
 }
 
 TEST_CASE("a place is an offset, and what lies in the segment only in part does not") {
+  const test::deadline limit(20s);
   segment s = segment::create(segment::least_range);
   const std::uint64_t offset = s.take(sizeof(std::uint64_t), alignof(std::uint64_t), "a number");
   *s.object<std::uint64_t>(offset) = 42;
@@ -149,6 +151,7 @@ TEST_CASE("a place is an offset, and what lies in the segment only in part does 
 }
 
 TEST_CASE("who attaches sees the same bytes, at another address") {
+  const test::deadline limit(20s);
   for (const segment_source source : sources) {
     segment s = segment::create(segment::least_range, source);
     segment other = segment::attach(dup(s.descriptor()));
@@ -165,6 +168,7 @@ TEST_CASE("who attaches sees the same bytes, at another address") {
 }
 
 TEST_CASE("a segment that is moved keeps its place, and gives back what it had") {
+  const test::deadline limit(20s);
   const std::size_t before = entries("/proc/self/fd");
   {
     segment s = segment::create(segment::least_range);
@@ -184,6 +188,7 @@ TEST_CASE("a segment that is moved keeps its place, and gives back what it had")
 }
 
 TEST_CASE("nothing is left in /dev/shm, however the processes end") {
+  const test::deadline limit(20s);
   const std::size_t before = entries("/dev/shm");
   for (const segment_source source : sources) {
     int made[2];
@@ -270,6 +275,7 @@ TEST_CASE("processes and threads take at the same time, and nobody gets what ano
 }
 
 TEST_CASE("more than the range is an error that names needed and available, and takes nothing") {
+  const test::deadline limit(20s);
   segment s = segment::create(segment::huge_page);
   CHECK(s.range() == segment::huge_page);
   const std::uint64_t before = s.taken();
@@ -335,6 +341,7 @@ TEST_CASE("a small /dev/shm is an error and not a signal") {
 }
 
 TEST_CASE("a /dev/shm without any room is an error when a segment is made") {
+  const test::deadline limit(20s);
   const int result = in_child([] {
     if (!small_shared_memory("size=4k")) return 77;
     const int file = open("/dev/shm/full", O_CREAT | O_RDWR, 0600);
@@ -347,6 +354,7 @@ TEST_CASE("a /dev/shm without any room is an error when a segment is made") {
 }
 
 TEST_CASE("where /dev/shm is missing and memfd is not wanted, the error says so") {
+  const test::deadline limit(20s);
   const int result = in_child([] {
     if (!small_shared_memory("size=4k") || mount("none", "/dev/shm", "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) != 0)
       return 77;
@@ -359,6 +367,7 @@ TEST_CASE("where /dev/shm is missing and memfd is not wanted, the error says so"
 }
 
 TEST_CASE("a limit on the size of files is an error and not a signal") {
+  const test::deadline limit(20s);
   for (const segment_source source : sources) {
     const int result = in_child([&] {
       const rlimit files{2 * mebi, 2 * mebi};
@@ -372,7 +381,26 @@ TEST_CASE("a limit on the size of files is an error and not a signal") {
   }
 }
 
+TEST_CASE("a process that is interrupted again and again gets its memory nevertheless") {
+  const test::deadline limit(60s);
+  for (const segment_source source : {segment_source::memfd, segment_source::unnamed}) {
+    const int result = in_child([&] {
+      segment s = segment::create(segment::least_range, source);
+      struct sigaction nothing {};
+      nothing.sa_handler = [](int) {};
+      const itimerval often{{0, 300}, {0, 300}};
+      if (sigaction(SIGPROF, &nothing, nullptr) != 0 || setitimer(ITIMER_PROF, &often, nullptr) != 0) return 1;
+      constexpr std::size_t bytes = 100 * mebi;
+      const std::uint64_t at = s.take(bytes, segment::huge_page, "a test");
+      for (std::size_t i = 0; i < bytes; i += 4096) s.at(at)[i] = std::byte{1};
+      return 0;
+    });
+    CHECK(result == 0);
+  }
+}
+
 TEST_CASE("where there are few addresses the segment is smaller, and where there are hardly any it is an error") {
+  const test::deadline limit(20s);
   if (test::sanitized) return;  // a sanitizer needs most addresses itself
   const int result = in_child([] {
     const rlimit some{10 * gibi, 10 * gibi};
@@ -396,6 +424,7 @@ TEST_CASE("where there are few addresses the segment is smaller, and where there
 }
 
 TEST_CASE("what is no segment is refused, and its descriptor closed") {
+  const test::deadline limit(20s);
   const auto attached = [](int descriptor) {
     return refusal<tutti::usage_error>([=] { segment::attach(descriptor); });
   };
@@ -417,12 +446,14 @@ TEST_CASE("what is no segment is refused, and its descriptor closed") {
 }
 
 TEST_CASE("nobody can take away memory that others have mapped") {
+  const test::deadline limit(20s);
   const segment s = segment::create(segment::least_range, segment_source::memfd);
   CHECK(ftruncate(s.descriptor(), 0) != 0);
   CHECK(fcntl(s.descriptor(), F_GETFD) == FD_CLOEXEC);
 }
 
 TEST_CASE("what is left is the least that the machine and the groups around this process say") {
+  const test::deadline limit(20s);
   namespace fs = std::filesystem;
   char name[] = "/tmp/tutti-test-XXXXXX";
   REQUIRE(mkdtemp(name) != nullptr);

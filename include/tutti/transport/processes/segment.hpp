@@ -249,8 +249,11 @@ class segment {
     if (bytes >= huge_page) {
       // What is touched through the mapping gets huge pages where they are to be had by asking; that this process has
       // it mapped then is welcome. It may fail, and then the next call says why. First the file must be so long.
-      constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, which older headers do not have
-      if (::fallocate(descriptor_, 0, start + length - 1, 1) == 0) ::madvise(at(offset), bytes, populate_write);
+      constexpr int populate_write = 23;                       // MADV_POPULATE_WRITE, which older headers do not have
+      constexpr std::uint64_t pages = std::uint64_t{1} << 16;  // whole pages, however large they are
+      const std::uint64_t begin = rounded_up(offset, pages);
+      const std::uint64_t end = (offset + bytes) / pages * pages;
+      if (::fallocate(descriptor_, 0, start + length - 1, 1) == 0) ::madvise(at(begin), end - begin, populate_write);
     }
     return ::fallocate(descriptor_, 0, start, length) == 0 ? 0 : errno;
   }

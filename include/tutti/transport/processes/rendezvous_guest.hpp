@@ -84,9 +84,8 @@ class rendezvous_guest {
     for (retry_pause pause(rank_);; pause.wait(until_)) {
       host_ = make_rendezvous_socket();
       refused = connect(host_.get(), name_.address(), name_.size()) == 0 ? 0 : errno;
-      // Not there yet, too many at once, going away, or somebody else's of another type.
-      const bool passes = refused == ECONNREFUSED || refused == EAGAIN || refused == EINTR || refused == ECONNRESET ||
-                          refused == EPROTOTYPE;
+      // Not there yet, too many at once, or going away.
+      const bool passes = refused == ECONNREFUSED || refused == EAGAIN || refused == EINTR || refused == ECONNRESET;
       if (refused != 0 && !passes)
         throw resource_error(rendezvous_text(job_) << "the system refused rank " << rank_ << " a connection to "
                                                    << name_.shown() << ": " << system_text(refused));
@@ -143,8 +142,6 @@ class rendezvous_guest {
            << name_.shown() << " of user " << static_cast<unsigned long>(options_.user);
     else if (refused == 0)
       text << process_text(holder.pid) << " holds the name " << name_.shown() << " and does not answer as rank 0";
-    else if (refused == EPROTOTYPE)
-      text << "a socket of another kind has the name " << name_.shown();
     else if (refused == EAGAIN)
       text << "whoever holds the name " << name_.shown() << " has too many connections to answer";
     else

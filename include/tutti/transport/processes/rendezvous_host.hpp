@@ -37,7 +37,8 @@ class rendezvous_host {
         name_(hash_, options.user),
         until_(time_limit::in(options.limit)),
         guests_(static_cast<std::size_t>(size)),
-        polled_(1 + rendezvous_options::max_silent + static_cast<std::size_t>(size)) {
+        polled_(rendezvous_options::max_silent + static_cast<std::size_t>(size)),
+        asked_(polled_.size()) {
     take_name();
   }
 
@@ -68,8 +69,10 @@ class rendezvous_host {
     rendezvous_note done;
     done.kind = rendezvous_note::what::complete;
     // Who dies from here on is a rank that died in the group.
-    for (guest& g : guests_)
+    for (guest& g : guests_) {
       if (g.socket) send_packet(g.socket, done);
+      leave(g);
+    }
   }
 
   /// Tells every other rank that there is nothing to share. Returns when all have been told, or when that span is over.
@@ -163,28 +166,32 @@ class rendezvous_host {
   }
 
   void serve(time_limit until) {
+    // Only sockets that there are: the system counts those waited for against the descriptors allowed.
     std::size_t count = 0;
-    polled_[count++] = {listener_.get(), POLLIN, 0};
-    for (silent& s : silent_) {
-      polled_[count++] = {s.socket.get(), POLLIN, 0};  // one that is negative is passed over
-      until = until.or_sooner(s.until);
+    const auto ask = [&](const descriptor_owner& socket, int who) {
+      if (!socket) return;
+      asked_[count] = who;
+      polled_[count++] = {socket.get(), POLLIN, 0};
+    };
+    ask(listener_, -1);
+    for (int i = 0; i < rendezvous_options::max_silent; ++i) {
+      ask(silent_[i].socket, size_ + i);
+      until = until.or_sooner(silent_[i].until);
     }
-    for (guest& g : guests_) polled_[count++] = {g.socket.get(), POLLIN, 0};
+    for (int rank = 1; rank < size_; ++rank) ask(guests_[static_cast<std::size_t>(rank)].socket, rank);
     wait_for_sockets(polled_.data(), count, until);
 
-    std::size_t at = 0;
-    const bool comers = polled_[at++].revents != 0;
-    for (silent& s : silent_) {
-      const bool speaks = polled_[at++].revents != 0;
-      if (!s.socket) continue;
-      if (speaks && hear(s.socket) != heard::nothing)
+    for (std::size_t i = count; i-- > 0;) {  // comers last: they may take the place of who is silent
+      if (polled_[i].revents == 0) continue;
+      if (asked_[i] == -1)
+        receive_comers();
+      else if (asked_[i] < size_)
+        hear_guest(asked_[i]);
+      else if (silent& s = silent_[asked_[i] - size_]; hear(s.socket) != heard::nothing)
         s = {};
-      else if (s.until.passed())
-        drop(s);
     }
-    for (int rank = 0; rank < size_; ++rank)
-      if (polled_[at++].revents != 0) hear_guest(rank);
-    if (comers) receive_comers();
+    for (silent& s : silent_)
+      if (s.socket && s.until.passed()) drop(s);
   }
 
   void receive_comers() {
@@ -243,42 +250,40 @@ class rendezvous_host {
     rendezvous_hello hello;
     const received r = receive_packet(socket, hello);
     if (r.how == received::result::nothing) return heard::nothing;
-    // Magic and version are all that can be told of another version.
-    const bool ours = r.how == received::result::packet && r.size >= offsetof(rendezvous_hello, rank) &&
-                      hello.magic == rendezvous_hello::right_magic;
-    if (!ours || (hello.version == options_.version &&
-                  (r.size != sizeof hello || hello.size < 1 || hello.rank < 1 || hello.rank >= hello.size))) {
+    const bool ours = r.how == received::result::packet && r.size >= rendezvous_hello::lasting &&
+                      hello.magic == rendezvous_hello::right_magic && hello.rank >= 1;
+    if (!ours || (hello.version == options_.version && (r.size != sizeof hello || hello.rank >= hello.size))) {
       ++strangers_;
       return heard::something;
     }
     const pid_t process = peer_of(socket).pid;
-    const std::string who = process_text(process);
     if (hello.version != options_.version)
-      return disagree(socket, who, "speaks version ", hello.version, options_.version);
+      return disagree(socket, process, hello.rank, "speaks version ", hello.version, options_.version);
     if (!(hello.job == hash_)) {
       ++strangers_;
-      stranger_ = message() << who << " is of job " << hello.job.hexadecimal() << ", and this is job "
+      stranger_ = message() << process_text(process) << " is of job " << hello.job.hexadecimal() << ", and this is job "
                             << hash_.hexadecimal();
-      send_packet(socket, rendezvous_note::refusal({errc::mismatch, hello.rank, rendezvous_text(job_) << stranger_}));
+      const failure reason{errc::mismatch, hello.rank, rendezvous_text(job_) << stranger_};
+      send_packet(socket, rendezvous_note::refusal(reason));
       return heard::something;
     }
-    const std::string rank = message() << "rank " << hello.rank << " (" << who << ")";
     if (hello.layout != options_.layout)
-      return disagree(socket, rank, "has memory of layout ", hello.layout, options_.layout);
+      return disagree(socket, process, hello.rank, "has memory of layout ", hello.layout, options_.layout);
     if (hello.size != size_)
-      return disagree(socket, rank, "has a job of size ", static_cast<unsigned>(hello.size),
+      return disagree(socket, process, hello.rank, "has a job of size ", static_cast<unsigned>(hello.size),
                       static_cast<unsigned>(size_));
     admit(std::move(socket), hello.rank, process);
     return heard::something;
   }
 
   /// Somebody of this job is not like rank 0: that is the end for all.
-  heard disagree(descriptor_owner& socket, std::string_view who, std::string_view what, std::uint64_t theirs,
+  heard disagree(descriptor_owner& socket, pid_t process, int rank, std::string_view what, std::uint64_t theirs,
                  std::uint64_t ours) {
-    give_up({errc::mismatch, 0,
-             rendezvous_text(job_) << who << " " << what << theirs << ", but rank 0 (process "
-                                   << static_cast<long>(getpid()) << ") " << what << ours});
+    give_up({errc::mismatch, rank,
+             rendezvous_text(job_) << "rank " << rank << " (" << process_text(process) << ") " << what << theirs
+                                   << ", but rank 0 (" << process_text(getpid()) << ") " << what << ours});
     send_packet(socket, rendezvous_note::refusal(reason_));
+    if (rank < size_ && !guests_[static_cast<std::size_t>(rank)].came) leave(guests_[static_cast<std::size_t>(rank)]);
     return heard::something;
   }
 
@@ -362,6 +367,7 @@ class rendezvous_host {
   silent silent_[rendezvous_options::max_silent];
   owned_array<guest> guests_;
   owned_array<pollfd> polled_;
+  owned_array<int> asked_;  // whose they are: a rank's, or that of a silent one plus the size, or -1 for the listener
   int came_ = 0;
   int attached_ = 0;
   int told_ = 0;

@@ -58,19 +58,21 @@ inline constexpr std::uint32_t rendezvous_version = 1;
 inline constexpr std::uint64_t native_layout =
     sizeof(char*) * 10 + (std::endian::native == std::endian::little ? 1 : 0);
 
-/// The first message of a rank. Magic and version stay where they are in every version.
+/// The first message of a rank.
 struct rendezvous_hello {
   static constexpr std::uint64_t right_magic = 0x6F6C6C6568747574ULL;
 
   std::uint64_t magic = right_magic;
   std::uint32_t version = rendezvous_version;
   std::int32_t rank = 0;
+  /// The bytes before this stay what they are in every version.
+  static constexpr std::size_t lasting = 16;
   job_hash job{};
   std::uint64_t layout = native_layout;
   std::int32_t size = 0;
   std::int32_t unused = 0;
 };
-static_assert(sizeof(rendezvous_hello) == 48);
+static_assert(sizeof(rendezvous_hello) == 48 && offsetof(rendezvous_hello, job) == rendezvous_hello::lasting);
 
 /// Every other message, in either direction.
 struct rendezvous_note {

@@ -49,6 +49,8 @@ class time_limit {
   clock::time_point at_;
 };
 
+[[gnu::cold]] inline std::string system_text(int number) { return std::generic_category().message(number); }
+
 /// Returns when one of the sockets has something to tell, or the limit has passed, or a signal came.
 inline void wait_for_sockets(pollfd* sockets, std::size_t count, time_limit until) {
   const std::chrono::nanoseconds left = until.left();
@@ -56,7 +58,11 @@ inline void wait_for_sockets(pollfd* sockets, std::size_t count, time_limit unti
   span.tv_sec = static_cast<decltype(span.tv_sec)>(left.count() / 1'000'000'000);
   span.tv_nsec = static_cast<decltype(span.tv_nsec)>(left.count() % 1'000'000'000);
   const bool endless = left == std::chrono::nanoseconds::max();
-  if (ppoll(sockets, count, endless ? nullptr : &span, nullptr) <= 0)
+  const int ready = ppoll(sockets, count, endless ? nullptr : &span, nullptr);
+  if (ready < 0 && errno != EINTR)
+    throw resource_error(message() << "rendezvous: the system refused to wait for " << count
+                                   << " sockets: " << system_text(errno));
+  if (ready <= 0)
     for (std::size_t i = 0; i < count; ++i) sockets[i].revents = 0;
 }
 
@@ -78,8 +84,6 @@ class rendezvous_name {
   std::string shown_;
   sockaddr_un address_{};
 };
-
-[[gnu::cold]] inline std::string system_text(int number) { return std::generic_category().message(number); }
 
 inline descriptor_owner make_rendezvous_socket() {
   descriptor_owner made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <chrono>
 #include <set>
@@ -445,6 +446,34 @@ TEST_CASE("what one rank can see is wrong is refused at once") {
   CHECK(contains(refusal(0, 1, 999999), "descriptor is 999999 on rank 0"));
   CHECK(contains(refusal(1, 2, segment.get()), "must be -1 except on rank 0"));
   CHECK(contains(refusal(0, 2, segment.get(), 0ns), "the limit is 0 ns, must be positive"));
+}
+
+TEST_CASE("what a rank said before it closed is heard, also if it had not read everything") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  descriptor_owner leaving(ends[0]);
+  const descriptor_owner staying(ends[1]);
+  rendezvous_note note;
+  CHECK(tutti::detail::receive_packet(staying, note).how == tutti::detail::received::result::nothing);
+  REQUIRE(tutti::detail::send_packet(staying, rendezvous_hello{}) == 0);
+  REQUIRE(tutti::detail::send_packet(leaving, rendezvous_note::refusal({tutti::errc::timed_out, 3, "why"})) == 0);
+  leaving.reset();
+  CHECK(tutti::detail::receive_packet(staying, note).how == tutti::detail::received::result::packet);
+  CHECK(note.reason().text == "why");
+  CHECK(note.reason().peer == 3);
+  CHECK(note.reason().kind == tutti::errc::timed_out);
+  CHECK(tutti::detail::receive_packet(staying, note).how == tutti::detail::received::result::closed);
+  CHECK(tutti::detail::send_packet(staying, note) == EPIPE);  // and no signal
+}
+
+TEST_CASE("a reason is cut where it is too long, and bad numbers in it do no harm") {
+  const std::string longest(2000, 'x');
+  rendezvous_note note = rendezvous_note::refusal({tutti::errc::mismatch, 1, longest});
+  CHECK(note.reason().text == longest.substr(0, sizeof note.text));
+  note.text_size = 0xffffffff;
+  note.error = 4711;
+  CHECK(note.reason().text.size() == sizeof note.text);
+  CHECK(note.reason().kind == tutti::errc::peer_failed);
 }
 
 TEST_CASE("jobs and users have names of their own") {

@@ -146,7 +146,7 @@ class rendezvous_guest {
       text << "whoever holds the name " << name_.shown() << " has too many connections to answer";
     else
       text << "nobody holds the name " << name_.shown()
-           << "; is rank 0 on this host, in the same container, and of the same job?";
+           << "; is rank 0 on this host, in the same container, and of the same job (TUTTI_JOB would name it)?";
     return text;
   }
 

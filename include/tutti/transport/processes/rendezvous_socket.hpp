@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <system_error>
 
 namespace tutti::detail {
 
@@ -49,7 +48,14 @@ class time_limit {
   clock::time_point at_;
 };
 
-[[gnu::cold]] inline std::string system_text(int number) { return std::generic_category().message(number); }
+// strerror_r returns the text in one C library, and in another whether it has written it.
+inline const char* text_of_error(const char* text, const char*) { return text; }
+inline const char* text_of_error(int, const char* written) { return written; }
+/// What the system calls the error of that number.
+[[gnu::cold]] inline std::string system_text(int number) {
+  char buffer[128] = {};
+  return text_of_error(strerror_r(number, buffer, sizeof buffer), buffer);
+}
 
 /// Returns when one of the sockets has something to tell, or the limit has passed, or a signal came.
 inline void wait_for_sockets(pollfd* sockets, std::size_t count, time_limit until) {

@@ -7,9 +7,11 @@
 #include <doctest/doctest.h>
 
 #include <sys/socket.h>
+#include <array>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <random>
 #include <string>
@@ -177,6 +179,33 @@ TEST_CASE("D4 a first message with any one field out of range is dropped or refu
   }
   m.finish();
   CHECK(m.strangers() == 10);
+}
+
+TEST_CASE("D4 a first message with any one bit turned is never taken for another") {
+  const deadline limit(60s);
+  const no_leak descriptors;
+  const descriptor_owner segment = memory();
+  rendezvous_options options = within(1ms);
+  options.farewell = 1ns;
+  const std::string job = new_job();
+  for (std::size_t bit = 0; bit < 8 * offsetof(rendezvous_hello, unused); ++bit) {
+    CAPTURE(bit);
+    rendezvous_hello hello = hello_of(job, 1, 2);
+    std::array<unsigned char, sizeof hello> bytes;
+    std::memcpy(bytes.data(), &hello, sizeof hello);
+    bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1u << bit % 8));
+    std::memcpy(&hello, bytes.data(), sizeof hello);
+    rendezvous_host host(2, job, options);
+    const raw_socket scan(job);
+    REQUIRE(scan.say(hello));
+    REQUIRE(scan.say(what::attached));
+    const outcome ended = outcome_of([&] { host.share(segment.get(), [](int) {}); });
+    const bool disagrees =
+        hello.magic == rendezvous_hello::right_magic && hello.rank >= 1 &&
+        (hello.version != options.version || (hello.rank < hello.size && hello.job == hello_of(job, 1, 2).job));
+    CHECK(ended.kind == (disagrees ? "mismatch" : "timed_out"));
+    CHECK(scan.hear().kind != what::welcome);
+  }
 }
 
 TEST_CASE("D4 descriptors that strangers send along are not kept") {

@@ -162,7 +162,9 @@ TEST_CASE("C16 a rank that has come when the limit passes is in time") {
   const outcome ended = outcome_of([&] { host.share(segment.get(), [](int) {}); });
   CHECK(ended == outcome{});
   CHECK(rank_1.hear().kind == what::welcome);
-  CHECK(rank_1.hear().kind == what::descriptor);
+  const rendezvous_note handed = rank_1.hear();
+  CHECK(handed.kind == what::descriptor);
+  CHECK(handed.remaining_ns > 0);  // it has as much time to attach as it had to come
   CHECK(rank_1.hear().kind == what::complete);
   CHECK(rank_1.closed());
 }

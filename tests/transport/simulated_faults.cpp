@@ -599,7 +599,9 @@ TEST_CASE("options that make no sense are refused") {
     CHECK(contains(refusal({.reorder = {.probability = wrong}}), "reorder.probability is not in [0, 1]"));
     CHECK(contains(refusal({.reorder = {.delay = wrong}}), "reorder.delay"));
   }
-  CHECK(contains(refusal({.net = {.ports = 0}}), "the network has 0 ports, must have at least 1"));
+  CHECK(contains(refusal({.net = {.ports = 0}}), "the network has 0 ports, must have at least 1 and at most 4096"));
+  CHECK(
+      contains(refusal({.net = {.ports = 4097}}), "the network has 4097 ports, must have at least 1 and at most 4096"));
   CHECK(contains(refusal({.reorder = {.probability = 1.5}}), "reorder.probability is not in [0, 1]"));
   CHECK(contains(refusal({.drop = {{.from = 3}}}), "drop.from is rank 3, not in [0, 3)"));
   CHECK(contains(refusal({.drop = {{.to = -1}}}), "drop.to is rank -1, not in [0, 3)"));

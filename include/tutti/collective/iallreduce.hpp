@@ -3,6 +3,7 @@
 
 #include <tutti/collective/pending.hpp>
 #include <tutti/collective/reduction.hpp>
+#include <tutti/core/memory.hpp>
 
 #include <optional>
 
@@ -87,10 +88,10 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
     }
     using operation = pending_reduction<Comm, S, T, Op>;
     const call c = comm.next_call(pending_signature<A, T, Op>, count, -1, where);
+    const S schedule = schedule_of_call<S>(comm, -1, count, count * sizeof(typename lowered<T, Op, S>::element));
     started.emplace(
-        new operation(comm, on, c,
-                      schedule_of_call<S>(comm, -1, count, count * sizeof(typename lowered<T, Op, S>::element)), memory,
-                      count, std::move(op), result),
+        allocating(sizeof(operation), "a nonblocking collective",
+                   [&] { return new operation(comm, on, c, schedule, memory, count, std::move(op), result); }),
         &operation::destroy);
   });
   return std::move(*started);

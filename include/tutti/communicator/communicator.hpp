@@ -8,6 +8,7 @@
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
+#include <tutti/core/memory.hpp>
 #include <tutti/core/place.hpp>
 #include <tutti/core/progress.hpp>
 #include <tutti/core/transport.hpp>
@@ -92,7 +93,9 @@ class communicator {
   pending_lane& next_pending_lane() {
     const auto index = static_cast<std::size_t>(started_++ % max_pending);
     pending_lane*& l = pending_lanes_[index];
-    if (l == nullptr) l = new pending_lane(transport_.make_lane(1 + static_cast<int>(index)));
+    if (l == nullptr)
+      l = detail::allocating(sizeof(pending_lane), "a lane of nonblocking collectives",
+                             [&] { return new pending_lane(transport_.make_lane(1 + static_cast<int>(index))); });
     return *l;
   }
   /// The list of collectives in progress.

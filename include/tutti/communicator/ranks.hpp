@@ -6,6 +6,7 @@
 #include <tutti/communicator/communicator.hpp>
 #include <tutti/communicator/launch.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/memory.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 
@@ -26,7 +27,9 @@ class ranks {
   explicit ranks(int size, Arguments&&... arguments)
       : group(checked(size), std::forward<Arguments>(arguments)...), comms_(static_cast<std::size_t>(size)) {
     try {
-      for (int rank = 0; rank < size; ++rank) at(rank) = new communicator_type(Transport(group, rank));
+      for (int rank = 0; rank < size; ++rank)
+        at(rank) = allocating(sizeof(communicator_type), "the communicator of a rank",
+                              [&] { return new communicator_type(Transport(group, rank)); });
     } catch (...) {
       release();
       throw;

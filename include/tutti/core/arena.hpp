@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/memory.hpp>
+
 #include <cstddef>
 #include <new>
 #include <utility>
@@ -8,7 +10,8 @@
 namespace tutti {
 
 /// Scratch memory that grows and is kept: taking from it allocates only until it has once been large enough, and never
-/// moves what was taken before. Everything taken is given back together by `reset`.
+/// moves what was taken before. Everything taken is given back together by `reset`. Where the system refuses memory
+/// `resource_error` is thrown, and what was taken before stays.
 class arena {
  public:
   arena() = default;
@@ -52,6 +55,8 @@ class arena {
     std::size_t size;
   };
 
+  static constexpr const char* purpose = "scratch";
+
   void use(chunk* c) {
     current_ = c;
     next_ = reinterpret_cast<std::byte*>(c + 1);
@@ -63,8 +68,10 @@ class arena {
       if (left_ >= need) return;
     }
     const std::size_t size = need < least_ ? least_ : need;
-    if (sizeof(chunk) + size < size) throw std::bad_alloc();
-    auto* const made = new (::operator new (sizeof(chunk) + size, std::align_val_t{64})) chunk{nullptr, size};
+    if (sizeof(chunk) + size < size) detail::refuse_memory(size, purpose);
+    auto* const made = detail::allocating(sizeof(chunk) + size, purpose, [&] {
+      return new (::operator new (sizeof(chunk) + size, std::align_val_t{64})) chunk{nullptr, size};
+    });
     (last_ == nullptr ? first_ : last_->next) = made;
     last_ = made;
     use(made);

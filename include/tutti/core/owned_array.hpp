@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/memory.hpp>
+#include <tutti/core/type_name.hpp>
+
 #include <cstddef>
 #include <cstring>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 namespace tutti {
 
 /// A fixed number of objects on the heap, zero or default to begin with. Moved, not copied. Every program compiles what
-/// it is made of, which is why it is not a std::vector.
+/// it is made of, which is why it is not a std::vector. Throws `resource_error` where the system refuses memory.
 template <class T>
 class owned_array {
  public:
   owned_array() = default;
-  explicit owned_array(std::size_t size) : data_(new T[size]()), size_(size) {}
+  explicit owned_array(std::size_t size) : owned_array(size, type_name<T>()) {}
+  /// `purpose` is what an error says that the memory is for.
+  owned_array(std::size_t size, std::string_view purpose)
+      : data_(detail::allocating(detail::bytes_for<T>(size), purpose, [&] { return new T[size](); })), size_(size) {}
   owned_array(owned_array&& other) noexcept : data_(other.data_), size_(other.size_) { other.forget(); }
   owned_array& operator=(owned_array&& other) noexcept {
     if (this == &other) return *this;
@@ -32,6 +39,8 @@ class owned_array {
   const T& operator[](std::size_t i) const { return data_[i]; }
   T* begin() { return data_; }
   T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
 
  private:
   void forget() {
@@ -43,7 +52,8 @@ class owned_array {
   std::size_t size_ = 0;
 };
 
-/// A list of trivially copyable values that grows; what was reserved once is kept.
+/// A list of trivially copyable values that grows; what was reserved once is kept. Where the system refuses memory
+/// `resource_error` is thrown, and the list stays as it is.
 template <class T>
 class array_list {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -61,9 +71,12 @@ class array_list {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   T& operator[](std::size_t i) { return memory_[i]; }
+  const T& operator[](std::size_t i) const { return memory_[i]; }
   T& back() { return memory_[size_ - 1]; }
   T* begin() { return memory_.begin(); }
   T* end() { return memory_.begin() + size_; }
+  const T* begin() const { return memory_.begin(); }
+  const T* end() const { return memory_.begin() + size_; }
 
   void push_back(const T& value) {
     if (size_ == memory_.size()) [[unlikely]] {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/owned_array.hpp>
 #include <tutti/transport/simulated/chance.hpp>
 #include <tutti/transport/simulated/message_queue.hpp>
 #include <tutti/transport/simulated/virtual_time.hpp>
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 namespace tutti::detail {
 
@@ -32,7 +32,7 @@ class agenda {
   explicit agenda(std::uint64_t seed) : chance_(chance(seed).of(1)) {}
 
   bool empty() const { return entries_.empty(); }
-  virtual_time next() const { return entries_.front().at; }
+  virtual_time next() const { return entries_[0].at; }
   void put(virtual_time at, simulated_message* what, bool arrives) {
     const chance draw = chance_.of(static_cast<unsigned>(what->from)).of(static_cast<unsigned>(what->to));
     entries_.push_back({at, draw.bits(), ++count_, what, arrives});
@@ -48,7 +48,7 @@ class agenda {
  private:
   chance chance_;
   std::uint64_t count_ = 0;
-  std::vector<entry> entries_;  // a heap
+  array_list<entry> entries_;  // a heap
 };
 
 }  // namespace tutti::detail

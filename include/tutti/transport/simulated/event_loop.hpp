@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/memory.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/simulated/agenda.hpp>
@@ -14,7 +15,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 namespace tutti::detail {
@@ -37,8 +37,10 @@ class event_loop {
   lane_end& end(int r, int lane) {
     auto& lanes = rank(r).lanes;
     const auto index = static_cast<std::size_t>(lane);
-    if (lanes.size() <= index) lanes.resize(index + 1);
-    if (!lanes[index]) lanes[index] = std::make_unique<lane_end>(size_);
+    while (lanes.size() <= index) lanes.push_back(nullptr);
+    if (lanes[index] == nullptr)
+      lanes[index] =
+          allocating(sizeof(lane_end), "a lane of the simulated network", [&] { return new lane_end(size_); });
     return *lanes[index];
   }
 
@@ -52,9 +54,9 @@ class event_loop {
     if (std::exchange(failed_, true)) return;
     failure_ = std::move(f);
     const virtual_time at = running_ < 0 ? now_ : later(now_, rank(running_).clock);
-    trace_.add({.kind = simulated_event_kind::failed, .picoseconds = at, .from = failure_.peer});
     for (int r = 0; r < size_; ++r)
       if (rank(r).state == standing::waiting) resume(rank(r), at);
+    trace_.add({.kind = simulated_event_kind::failed, .picoseconds = at, .from = failure_.peer});
   }
   /// The two ranks have not made the same calls.
   void disagree(int one, int other) { fail(disagreement(one, rank(one).log, other, rank(other).log)); }
@@ -74,7 +76,7 @@ class event_loop {
       const int next = first_rank();
       const virtual_time at = next < 0 ? never : when(rank(next));
       bool woken = false;
-      while (!woken && !agenda_.empty() && agenda_.next() <= at) woken = happen(agenda_.take());
+      while (!woken && !agenda_.empty() && agenda_.next() <= at) woken = happen_or_fail(agenda_.take());
       if (woken) continue;
       if (next >= 0) {
         if (rank(next).state == standing::waiting) resume(rank(next), at);  // its deadline has passed
@@ -168,11 +170,27 @@ class event_loop {
   }
   std::uint64_t draw(int r) const { return draws_.of(turns_).of(static_cast<unsigned>(r)).bits(); }
 
+  /// Whether ranks have been woken. Whose turn it is, or has been, has nothing to do with the memory that is refused.
+  bool happen_or_fail(const agenda::entry& e) {
+    try {
+      return happen(e);
+    } catch (const resource_error&) {
+      const simulated_message& m = *e.what;
+      fail({errc::resource, m.from,
+            message() << "the system refused memory for message " << m.number << " from rank " << m.from << " to rank "
+                      << m.to << ", of " << m.bytes << " bytes"});
+      return true;
+    }
+  }
   /// Whether a rank has been woken.
   bool happen(const agenda::entry& e) {
     now_ = e.at;
     ++happened_;
     simulated_message& m = *e.what;
+    if (m.dropped) {
+      --rank(m.from).under_way;
+      return false;
+    }
     lane_end& there = end(m.to, m.lane);
     message_queue& queue = there.queue(m.from);
     if (e.arrives) {

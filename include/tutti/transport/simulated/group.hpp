@@ -2,7 +2,9 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/memory.hpp>
 #include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/simulated/event_loop.hpp>
 
@@ -13,7 +15,6 @@
 #include <cstring>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 namespace tutti::detail {
 
@@ -25,9 +26,9 @@ class simulated_group : public event_loop {
  public:
   simulated_group(int size, const simulated_options& options)
       : event_loop(checked(size, options), options),
-        options_(options),
+        options_(allocating(sizeof options, "the options of the run", [&] { return options; })),
         overhead_(span_of(options.net.overhead)),
-        sent_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size)),
+        sent_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size), "the numbers of messages"),
         expected_(size) {
     if (options_.timeout == options_.timeout.zero() && !options_.drop.empty())
       options_.timeout = std::chrono::seconds(1);
@@ -123,9 +124,11 @@ class simulated_group : public event_loop {
       if (c.rank == r && c.message == sender.sent) crash(r, peer, here);
     std::uint64_t& number =
         sent_[static_cast<std::size_t>(r) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(peer)];
-    auto* const m = new simulated_message{
-        .from = r, .to = peer, .lane = lane, .number = number, .fingerprint = here.fingerprint, .bytes = bytes};
     message_queue& queue = end(peer, lane).queue(r);
+    auto* const m = allocating(sizeof(simulated_message), "a message", [&] {
+      return new simulated_message{
+          .from = r, .to = peer, .lane = lane, .number = number, .fingerprint = here.fingerprint, .bytes = bytes};
+    });
     queue.push(m);
     m->source = data;
     if (copy) {
@@ -302,8 +305,11 @@ class simulated_group : public event_loop {
     if (!duration(o.net.latency) || !duration(o.net.overhead) || !duration(o.net.gap) || !duration(o.net.byte) ||
         !duration(o.net.fold))
       refuse("a time of the network is negative or not finite");
-    if (o.net.ports < 1)
-      refuse((message() << "the network has " << o.net.ports << " ports, must have at least 1").str().c_str());
+    if (o.net.ports < 1 || o.net.ports > simulated_options::most_ports)
+      refuse((message() << "the network has " << o.net.ports << " ports, must have at least 1 and at most "
+                        << simulated_options::most_ports)
+                 .str()
+                 .c_str());
     if (!duration(o.jitter)) refuse("the jitter is negative or not finite");
     if (!(o.reorder.probability >= 0 && o.reorder.probability <= 1)) refuse("reorder.probability is not in [0, 1]");
     if (!duration(o.reorder.delay)) refuse("reorder.delay is negative or not finite");
@@ -322,7 +328,7 @@ class simulated_group : public event_loop {
 
   simulated_options options_;
   virtual_time overhead_;
-  std::vector<std::uint64_t> sent_;  // by each rank to each
+  owned_array<std::uint64_t> sent_;  // by each rank to each
   virtual_time makespan_ = 0;
   std::uint64_t messages_ = 0;
   std::uint64_t bytes_ = 0;

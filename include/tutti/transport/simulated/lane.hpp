@@ -59,10 +59,10 @@ class simulated_lane {
     try {
       group_->fail({errc::peer_failed, rank_,
                     message() << "rank " << rank_ << " failed in " << end_->during.describe() << ": " << reason});
-      end_->take_bytes();
     } catch (...) {
       std::terminate();  // no memory to say what failed: others would wait for ever
     }
+    end_->drop_bytes();
     end_->awaited = -1;
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/owned_array.hpp>
 #include <tutti/transport/simulated/chance.hpp>
 #include <tutti/transport/simulated/options.hpp>
 #include <tutti/transport/simulated/virtual_time.hpp>
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace tutti::detail {
 
@@ -23,8 +23,8 @@ class links {
         jitter_(options.jitter),
         held_(options.reorder),
         ports_(static_cast<std::size_t>(options.net.ports)),
-        sending_(static_cast<std::size_t>(ranks) * ports_),
-        receiving_(sending_.size()) {}
+        sending_(static_cast<std::size_t>(ranks) * ports_, "the ports of the network"),
+        receiving_(sending_.size(), "the ports of the network") {}
 
   /// A message goes to the sender's port at that time: when its first byte leaves.
   virtual_time depart(int rank, virtual_time at, std::size_t bytes) { return reserve(sending_, rank, at, bytes); }
@@ -45,9 +45,9 @@ class links {
 
  private:
   /// The port that is free first: from when on the message has it.
-  virtual_time reserve(std::vector<virtual_time>& ports, int rank, virtual_time at, std::size_t bytes) {
-    const auto first = ports.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(rank) * ports_);
-    const auto port = std::min_element(first, first + static_cast<std::ptrdiff_t>(ports_));
+  virtual_time reserve(owned_array<virtual_time>& ports, int rank, virtual_time at, std::size_t bytes) {
+    virtual_time* const first = ports.data() + static_cast<std::size_t>(rank) * ports_;
+    virtual_time* const port = std::min_element(first, first + ports_);
     const virtual_time begin = later(at, *port);
     *port = after(begin, span(bytes));
     return begin;
@@ -60,8 +60,8 @@ class links {
   double jitter_;
   held_back held_;
   std::size_t ports_;
-  std::vector<virtual_time> sending_;  // when each port is free
-  std::vector<virtual_time> receiving_;
+  owned_array<virtual_time> sending_;  // when each port is free
+  owned_array<virtual_time> receiving_;
 };
 
 }  // namespace tutti::detail

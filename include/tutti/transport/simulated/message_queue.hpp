@@ -28,7 +28,7 @@ struct simulated_message {
 
   /// As late as can be, so that whoever writes what is being sent is found out.
   void take_bytes() {
-    copy = owned_array<std::byte>(bytes);
+    copy = owned_array<std::byte>(bytes, "a message");
     if (bytes != 0) std::memcpy(copy.data(), source, bytes);
     source = nullptr;
   }

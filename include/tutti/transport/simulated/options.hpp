@@ -31,7 +31,10 @@ struct crashed_rank {
 
 /// What a simulated run is like: the network, and what goes wrong on it. Equal options make equal runs, event by event.
 struct simulated_options {
-  network net = {};        ///< what messages and folding cost
+  /// That the network may have: a rank has never many more messages under way.
+  static constexpr int most_ports = 4096;
+
+  network net = {};        ///< what messages and folding cost, with at most `most_ports` ports
   std::uint64_t seed = 1;  ///< of all that is drawn: delays, and who goes first of those who could at the same time
   double jitter = 0;       ///< every message takes up to so many seconds longer, evenly distributed
   held_back reorder = {};  ///< some messages take much longer

@@ -11,8 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 namespace tutti::detail {
 
@@ -24,7 +22,20 @@ struct lane_end {
   waiting_place place(int rank) const { return {rank, awaited, round, during}; }
   /// What has not left yet is sent from a copy: the memory it lies in is the caller's again.
   void take_bytes() {
-    for (simulated_message* const m : leaving) m->take_bytes();
+    for (simulated_message* const m : leaving)
+      if (m->source != nullptr) m->take_bytes();
+    leaving.clear();
+  }
+  /// The same where the group has failed: what there is no memory to copy does not arrive.
+  void drop_bytes() noexcept {
+    for (simulated_message* const m : leaving) {
+      try {
+        if (m->source != nullptr) m->take_bytes();
+      } catch (...) {
+        m->source = nullptr;
+        m->dropped = true;
+      }
+    }
     leaving.clear();
   }
   /// When the last of them has left, 0 if all have.
@@ -35,7 +46,7 @@ struct lane_end {
   }
 
   owned_array<message_queue> from;
-  std::vector<simulated_message*> leaving;  // those that lie in the caller's memory
+  array_list<simulated_message*> leaving;  // those that lie in the caller's memory
   call during;
   std::uint64_t fingerprint = 0;
   int round = -1;
@@ -51,6 +62,13 @@ enum class standing : unsigned char {
 
 /// One rank, seen by the others only while it waits for its turn.
 struct simulated_rank {
+  simulated_rank() = default;
+  simulated_rank(const simulated_rank&) = delete;
+  simulated_rank& operator=(const simulated_rank&) = delete;
+  ~simulated_rank() {
+    for (lane_end* const lane : lanes) delete lane;
+  }
+
   turn go;
   virtual_time clock = 0;
   standing state = standing::ready;
@@ -64,7 +82,7 @@ struct simulated_rank {
   std::uint64_t looks = 0;       // in vain, since anything else happened
   std::uint64_t looked = 0;      // what had happened when it looked
   call_log log;
-  std::vector<std::unique_ptr<lane_end>> lanes;
+  array_list<lane_end*> lanes;
 };
 
 }  // namespace tutti::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/memory.hpp>
 #include <tutti/transport/simulated/chance.hpp>
 #include <tutti/transport/simulated/options.hpp>
 
@@ -19,10 +20,14 @@ class trace {
                                      static_cast<std::uint64_t>(e.from), static_cast<std::uint64_t>(e.to),
                                      static_cast<std::uint64_t>(e.lane), e.message, e.bytes})
       hash_ = mix(hash_, part);
-    if (keep_) events_.push_back(e);
+    if (keep_)
+      allocating(bytes_for<simulated_event>(events_.size() + 1), "the events of the run",
+                 [&] { return &events_.emplace_back(e); });
   }
   std::uint64_t hash() const { return hash_; }
-  const std::vector<simulated_event>& events() const { return events_; }
+  std::vector<simulated_event> events() const {
+    return allocating(bytes_for<simulated_event>(events_.size()), "the events of the run", [&] { return events_; });
+  }
 
  private:
   bool keep_;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -224,6 +225,63 @@ TEST_CASE("a lost message without a deadline is a deadlock, which is found at on
     }
     tutti::barrier(comm);
   });
+}
+
+TEST_CASE("a lost message is named however many collectives are pending, and whichever of them is waited for") {
+  const deadline limit(60s);
+  for (const int ranks : {3, 4}) {
+    for (const std::size_t first : {0U, 1U, 2U}) {
+      const auto program = [&](communicator& comm) {
+        std::vector<int> data[3] = {std::vector<int>(4), std::vector<int>(40), std::vector<int>(400)};
+        std::vector<tutti::pending<communicator>> pending;
+        pending.push_back(tutti::iallreduce<tutti::ring>(comm, data[0], std::plus{}));
+        // One rank does not begin the others before the first has ended.
+        if (comm.rank() == static_cast<int>(first)) pending[0].wait();
+        pending.push_back(tutti::iallreduce<tutti::recursive_doubling>(comm, data[1], std::plus{}));
+        pending.push_back(tutti::iallreduce<tutti::circulant>(comm, data[2], std::plus{}));
+        tutti::barrier<tutti::dissemination>(comm);
+        // Each rank waits for another one first; some look now and then.
+        const std::size_t mine = first + static_cast<std::size_t>(comm.rank());
+        for (std::size_t i = 0; i < 3; ++i) {
+          auto& one = pending[(mine + i) % 3];
+          if (first == 1 && comm.rank() == 0) {
+            while (!one.test()) comm.transport().spend(1e-3);
+          } else {
+            one.wait();
+          }
+        }
+      };
+      const auto usual = tutti::run_simulated(ranks, {.record = true}, program);
+      std::map<std::pair<int, int>, std::uint64_t> sent;
+      for (const auto& e : usual.events)
+        if (e.kind == kind::sent) ++sent[{e.from, e.to}];
+      for (const auto& [pair, messages] : sent) {
+        for (std::uint64_t k = 0; k < messages; ++k) {
+          const auto [from, to] = pair;
+          const std::string lost = "essage " + number(k) + " to rank " + std::to_string(to) + " was lost";
+          for (const bool endless : {false, true}) {
+            CAPTURE(ranks);
+            CAPTURE(first);
+            CAPTURE(from);
+            CAPTURE(lost);
+            CAPTURE(endless);
+            const auto ended = outcomes_of_simulated(ranks, {.drop = {{.from = from, .to = to, .message = k}}},
+                                                     [&](communicator& comm) {
+                                                       if (endless) comm.timeout(0s);
+                                                       program(comm);
+                                                       for (int i = 0; i < 3; ++i) tutti::barrier(comm);
+                                                     });
+            for (const outcome& o : ended.of) {
+              CAPTURE(o);
+              CHECK(o.kind == "timed_out");
+              CHECK(o.peer == from);
+              CHECK(contains(o.text, lost));
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 namespace {

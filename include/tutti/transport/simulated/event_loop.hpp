@@ -135,7 +135,35 @@ class event_loop {
       }
     }
     if (told > most_told) text << "; and " << told - most_told << " more";
-    return {errc::timed_out, awaited, text};
+    const simulated_message* lost = nullptr;
+    for (int r = 0; r < size_ && lost == nullptr; ++r) lost = lost_to(r);
+    if (lost == nullptr) return {errc::timed_out, awaited, text};
+    text << "; rank " << lost->from << "'s " << *lost;
+    return {errc::timed_out, lost->from, text};
+  }
+
+  /// A lost message that the rank looked for in vain, in whichever of its collectives; null if there is none.
+  const simulated_message* lost_to(int r) {
+    for (const lane_end* const at : rank(r).lanes) {
+      const simulated_message* const lost = at == nullptr ? nullptr : at->lost();
+      if (lost != nullptr) return lost;
+    }
+    return nullptr;
+  }
+  /// The same for the rank, those whom it waits for, those whom these wait for, and so on.
+  const simulated_message* lost_behind(int r) {
+    owned_array<bool> met(static_cast<std::size_t>(size_));
+    array_list<int> ask;
+    const auto meet = [&](int other) {
+      if (!std::exchange(met[static_cast<std::size_t>(other)], true)) ask.push_back(other);
+    };
+    meet(r);
+    for (std::size_t i = 0; i < ask.size(); ++i) {
+      if (const simulated_message* const lost = lost_to(ask[i])) return lost;
+      for (const lane_end* const at : rank(ask[i]).lanes)
+        if (at != nullptr && at->awaited >= 0) meet(at->awaited);
+    }
+    return nullptr;
   }
 
   static constexpr std::uint64_t many_looks = 1000;

@@ -274,29 +274,25 @@ class simulated_group : public event_loop {
     const waiting_place here = e.place(r);
     int late = last_to_come(here, size_, last);
     // Whoever is late may itself wait for another, and in the end for a message that was lost.
-    const simulated_message* lost = lost_message(e);
-    int who = late;
-    for (int step = 0; step < size_ && lost == nullptr; ++step) {
-      lane_end* const at = rank(who).looks_at;
-      if (at == nullptr || at->awaited < 0) {
-        late = who;
-        break;
+    const simulated_message* const lost = e.lost() != nullptr ? e.lost() : lost_behind(r);
+    if (lost != nullptr) {
+      late = lost->from;
+    } else {
+      int who = late;
+      for (int step = 0; step < size_; ++step) {
+        const lane_end* const at = rank(who).looks_at;
+        if (at == nullptr || at->awaited < 0) {
+          late = who;
+          break;
+        }
+        who = at->awaited;
       }
-      lost = lost_message(*at);
-      who = at->awaited;
     }
-    if (lost != nullptr) late = lost->from;
     const auto waited = (rank(r).clock - e.started) / 1'000'000'000;
     failure f = too_late(here, late, waited, last(late) >= e.during.sequence);
-    if (lost != nullptr)
-      f.text += message() << "; its message " << lost->number << " to rank " << lost->to << " was lost";
+    if (lost != nullptr) f.text += message() << "; its " << *lost;
     fail(std::move(f));
     reason().raise();
-  }
-  /// What the look in vain was for, if it was lost.
-  static const simulated_message* lost_message(lane_end& e) {
-    const simulated_message* const m = e.awaited < 0 ? nullptr : e.queue(e.awaited).front();
-    return m != nullptr && m->dropped ? m : nullptr;
   }
 
   static int checked(int size, const simulated_options& o) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/simulated/virtual_time.hpp>
 
@@ -33,6 +34,11 @@ struct simulated_message {
     source = nullptr;
   }
 };
+
+/// Says that it was lost.
+inline message& operator<<(message& text, const simulated_message& m) {
+  return text << "message " << m.number << " to rank " << m.to << " was lost";
+}
 
 /// What one rank has sent to one other on one lane and that one has not taken yet, in order.
 class message_queue {

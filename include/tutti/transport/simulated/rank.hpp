@@ -20,6 +20,11 @@ struct lane_end {
 
   message_queue& queue(int peer) { return from[static_cast<std::size_t>(peer)]; }
   waiting_place place(int rank) const { return {rank, awaited, round, during}; }
+  /// What the last look in vain was for, if it was lost.
+  const simulated_message* lost() const {
+    const simulated_message* const m = awaited < 0 ? nullptr : from[static_cast<std::size_t>(awaited)].front();
+    return m != nullptr && m->dropped ? m : nullptr;
+  }
   /// What has not left yet is sent from a copy: the memory it lies in is the caller's again.
   void take_bytes() {
     for (simulated_message* const m : leaving)

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -162,6 +163,36 @@ TEST_CASE("the deadline is for one call, and may be changed and taken back") {
     if (comm.rank() == 0) std::this_thread::sleep_for(20ms);
     tutti::barrier(comm);
   });
+}
+
+TEST_CASE("a deadline that is negative or no number is refused, and the one before stays") {
+  const deadline limit(60s);
+  tutti::run(3, [](communicator& comm) {
+    const std::string begin = "timeout on rank " + std::to_string(comm.rank()) + " of 3: ";
+    const auto refusal = [&](auto wrong) {
+      const outcome end = outcome_of([&] { comm.timeout(wrong); });
+      CHECK(end.kind == "usage_error");
+      CHECK(contains(end.text, begin));
+      CHECK(contains(end.text, " seconds, must be at least 0, which is for ever"));
+      return end.text;
+    };
+    CHECK(contains(refusal(-5s), begin + "-5 seconds"));
+    CHECK(contains(refusal(-250ms), begin + "-0.25 seconds"));
+    CHECK(contains(refusal(std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN())), "nan seconds"));
+    CHECK(contains(refusal(std::chrono::duration<double>(-1e300)), begin + "-1e+300 seconds"));
+    refusal(std::chrono::hours::min());
+    refusal(-1ns);
+    tutti::barrier(comm);
+  });
+  const auto ended = outcomes_of_run(2, [](communicator& comm) {
+    comm.timeout(patience);
+    CHECK_THROWS_AS(comm.timeout(-1s), tutti::usage_error);
+    if (comm.rank() == 1) std::this_thread::sleep_for(4 * patience);
+    tutti::barrier(comm);
+    tutti::barrier(comm);
+  });
+  CHECK(ended.run.kind == "timed_out");
+  CHECK(ended.run.peer == 1);
 }
 
 TEST_CASE("a deadline that passes while nobody waits does no harm") {

@@ -257,7 +257,8 @@ TEST_CASE("a lost message is named however many collectives are pending, and whi
         if (e.kind == kind::sent) ++sent[{e.from, e.to}];
       for (const auto& [pair, messages] : sent) {
         for (std::uint64_t k = 0; k < messages; ++k) {
-          const auto [from, to] = pair;
+          const int from = pair.first;
+          const int to = pair.second;
           const std::string lost = "essage " + number(k) + " to rank " + std::to_string(to) + " was lost";
           for (const bool endless : {false, true}) {
             CAPTURE(ranks);
@@ -381,6 +382,13 @@ TEST_CASE("deadlines count in virtual time") {
     CHECK(contains(end.text, ", which that rank has not called"));
     CHECK(ended.report.makespan == doctest::Approx(86400));
   }
+  // What is less than a nanosecond is not for ever.
+  const auto short_of_time = outcomes_of_simulated(2, {}, [](communicator& comm) {
+    comm.timeout(std::chrono::duration<double>(1e-12));
+    if (comm.rank() == 1) comm.transport().spend(1.0);
+    tutti::barrier(comm);
+  });
+  CHECK(same_on_all(short_of_time).kind == "timed_out");
   // In time, if only just; the limit is for one call, and from options or the call.
   tutti::run_simulated(3, {.timeout = 1s}, [](communicator& comm) {
     for (int call = 0; call < 5; ++call) {
@@ -629,8 +637,27 @@ TEST_CASE("a wrong call that one rank can see sends nothing, and the communicato
   const deadline limit(60s);
   const auto report = tutti::run_simulated(3, {}, [](communicator& comm) {
     CHECK_THROWS_AS(tutti::broadcast(comm, std::vector<int>(3), 3), tutti::usage_error);
-    CHECK_THROWS_AS(comm.transport().spend(-1.0), tutti::usage_error);
-    CHECK_THROWS_AS(comm.transport().spend(std::numeric_limits<double>::quiet_NaN()), tutti::usage_error);
+    const std::string rank = number(static_cast<unsigned>(comm.rank()));
+    const auto refuses_to_spend = [&](double seconds, const char* text) {
+      const auto end = outcome_of([&] { comm.transport().spend(seconds); });
+      CHECK(end.kind == "usage_error");
+      CHECK(contains(end.text, "spend on rank " + rank + " of 3: " + text +
+                                   " seconds, must be at least 0 and at most 2.2464e+06"));
+    };
+    refuses_to_spend(-1.0, "-1");
+    refuses_to_spend(-0.0025, "-0.0025");
+    refuses_to_spend(std::numeric_limits<double>::quiet_NaN(), "nan");
+    refuses_to_spend(std::numeric_limits<double>::infinity(), "inf");
+    refuses_to_spend(-std::numeric_limits<double>::infinity(), "-inf");
+    refuses_to_spend(2246401.0, "2.2464e+06");
+    comm.transport().spend(0.0);
+    comm.transport().spend(-0.0);
+    CHECK(comm.transport().now() == 0);
+    for (const auto wrong : {-1ns, std::chrono::nanoseconds::min()})
+      CHECK_THROWS_AS(comm.timeout(wrong), tutti::usage_error);
+    const auto end = outcome_of([&] { comm.timeout(-1500ms); });
+    CHECK(end.kind == "usage_error");
+    CHECK(contains(end.text, "timeout on rank " + rank + " of 3: -1.5 seconds, must be at least 0, which is for ever"));
     tutti::barrier<tutti::dissemination>(comm);
   });
   CHECK(report.messages == 6);

@@ -9,6 +9,7 @@
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/memory.hpp>
+#include <tutti/core/message.hpp>
 #include <tutti/core/place.hpp>
 #include <tutti/core/progress.hpp>
 #include <tutti/core/transport.hpp>
@@ -45,13 +46,17 @@ class communicator {
   /// Both.
   tutti::place place() const { return {rank(), size()}; }
 
-  /// How long this rank may wait within one collective before every rank throws `timed_out`. Zero, the default: for
-  /// ever.
+  /// How long this rank may wait within one collective before every rank throws `timed_out`; less than a nanosecond
+  /// counts as one. Zero, the default: for ever. Throws `usage_error` if it is negative or no number.
   template <class Rep, class Period>
   void timeout(std::chrono::duration<Rep, Period> limit) {
     using std::chrono::nanoseconds;
-    const bool endless = std::chrono::duration<double, std::nano>(limit) >= nanoseconds::max();
-    transport_.timeout(endless ? nanoseconds::max() : std::chrono::duration_cast<nanoseconds>(limit));
+    const double exactly = std::chrono::duration<double, std::nano>(limit).count();
+    if (!(exactly >= 0)) [[unlikely]]
+      refuse_timeout(std::chrono::duration<double>(limit).count());
+    const bool endless = exactly >= static_cast<double>(nanoseconds::max().count());
+    const nanoseconds whole = endless ? nanoseconds::max() : std::chrono::duration_cast<nanoseconds>(limit);
+    transport_.timeout(whole.count() == 0 && exactly > 0 ? nanoseconds(1) : whole);
   }
 
   /// A buffer of `count` elements, zero to begin with, where the transport reads it from every rank without a copy;
@@ -128,6 +133,11 @@ class communicator {
   cost_table& costs(std::size_t choice) { return costs_[choice]; }
 
  private:
+  [[noreturn, gnu::noinline, gnu::cold]] void refuse_timeout(double seconds) const {
+    throw usage_error(message() << "timeout on rank " << rank() << " of " << size() << ": " << seconds
+                                << " seconds, must be at least 0, which is for ever");
+  }
+
   Transport transport_;
   lane_type blocking_lane_;
   arena scratch_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,12 @@ class message {
   message& operator<<(long long value) {
     return number(value < 0 ? 0 - static_cast<unsigned long long>(value) : static_cast<unsigned long long>(value),
                   value < 0);
+  }
+  /// In six digits.
+  [[gnu::noinline, gnu::cold]] message& operator<<(double value) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%g", value);
+    return *this << std::string_view(digits);
   }
   /// The text so far.
   const std::string& str() const { return text_; }

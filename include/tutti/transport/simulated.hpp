@@ -4,6 +4,7 @@
 // How bytes move under a virtual clock: real data, and time and faults by a model.
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/message.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/simulated/lane.hpp>
 #include <tutti/transport/simulated/options.hpp>
@@ -41,9 +42,14 @@ class simulated {
 
   /// This rank's virtual clock, in seconds.
   double now() const { return detail::seconds_of(group_->rank(rank_).clock); }
-  /// This rank computes for so many seconds of virtual time. Throws `usage_error` if the time is negative.
+  /// This rank computes for so many seconds of virtual time. Throws `usage_error` if the time is negative, no number,
+  /// or longer than 26 days.
   void spend(double seconds) {
-    if (!(seconds >= 0)) throw usage_error("simulated: a rank cannot spend a negative time");
+    constexpr double longest = 26 * 24 * 3600.0;
+    static_assert(static_cast<std::int64_t>(longest) * 1'000'000'000'000 < detail::longest_span);
+    if (!(seconds >= 0 && seconds <= longest))
+      throw usage_error(message() << "spend on rank " << rank() << " of " << size() << ": " << seconds
+                                  << " seconds, must be at least 0 and at most " << longest);
     group_->spend(rank_, detail::span_of(seconds));
     group_->catch_up(rank_);
   }

@@ -10,7 +10,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <iomanip>
+#include <locale>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -23,14 +26,14 @@ using tutti::collective;
 namespace {
 
 /// What the text of a mismatch says that this rank called: the algorithm that it took.
-template <class Algorithm>
-std::string taken_by_allreduce(int ranks, std::size_t floats) {
+template <class Algorithm, class T = float, class Op = std::plus<>, class Run>
+std::string taken_by_allreduce(Run&& run, std::size_t elements) {
   std::string text;
   try {
-    tutti::run(ranks, [&](auto& comm) {
-      std::vector<float> data(floats);
+    run([&](auto& comm) {
+      std::vector<T> data(elements);
       if (comm.rank() == 0) {
-        tutti::allreduce<Algorithm>(comm, data, std::plus{});
+        tutti::allreduce<Algorithm>(comm, data, Op{});
       } else {
         tutti::barrier(comm);
       }
@@ -41,6 +44,33 @@ std::string taken_by_allreduce(int ranks, std::size_t floats) {
   const std::string by = " by ";
   const std::size_t begin = text.find(by, text.find("allreduce of")) + by.size();
   return text.substr(begin, text.find(',', begin) - begin);
+}
+
+/// Calls take what the explanation that is told element type and operation says. Returns how often the bytes alone
+/// would have said something else.
+template <class T, class Op>
+int check_choices() {
+  int told_otherwise = 0;
+  for (const int ranks : {3, 8}) {
+    const auto run = [&](auto&& f) { tutti::run_simulated(ranks, {}, f); };
+    for (std::size_t elements = 1; elements < 20'000; elements = elements * 2 + 1) {
+      CAPTURE(ranks);
+      CAPTURE(elements);
+      tutti::explanation e;
+      tutti::explanation by_bytes;
+      run([&](auto& comm) {
+        if (comm.rank() != 0) return;
+        e = tutti::explain<collective::allreduce, tutti::automatic, T, Op>(comm, elements);
+        by_bytes = tutti::explain<collective::allreduce>(comm, elements * sizeof(T));
+      });
+      CHECK(e.elements == elements);
+      CHECK(e.bytes == elements * sizeof(T));
+      CHECK(taken_by_allreduce<tutti::automatic, T, Op>(run, elements) == e.chosen);
+      for (const tutti::candidate& c : e.candidates) CHECK(c.bytes == elements * sizeof(tutti::accumulator_t<T, Op>));
+      told_otherwise += e.chosen != by_bytes.chosen ? 1 : 0;
+    }
+  }
+  return told_otherwise;
 }
 
 }  // namespace
@@ -63,7 +93,7 @@ TEST_CASE("the explanation names the candidate with the least predicted time, an
         if (best == nullptr || c.seconds < best->seconds) best = &c;
       }
       CHECK(e.chosen == best->algorithm);
-      CHECK(taken_by_allreduce<tutti::automatic>(ranks, floats) == e.chosen);
+      CHECK(taken_by_allreduce<tutti::automatic>([&](auto&& f) { tutti::run(ranks, f); }, floats) == e.chosen);
       const bool tie = std::count_if(e.candidates.begin(), e.candidates.end(),
                                      [&](const tutti::candidate& c) { return c.seconds == best->seconds; }) > 1;
       CHECK(e.reason.starts_with(tie ? "predicted to be as fast as " : "predicted to be faster than "));
@@ -71,9 +101,40 @@ TEST_CASE("the explanation names the candidate with the least predicted time, an
   }
 }
 
+TEST_CASE("told element type and operation, the explanation counts accumulators, as calls do") {
+  const test::deadline limit(60s);
+  CHECK(check_choices<float, std::plus<>>() == 0);
+  CHECK(check_choices<int, tutti::average>() > 0);
+  CHECK(check_choices<float, tutti::reproducible_sum>() > 0);
+  CHECK(check_choices<tutti::bfloat16, std::plus<>>() > 0);
+  // Threads have candidates that fold all at once, and send elements as they are.
+  tutti::run(4, [](auto& comm) {
+    for (const auto& c :
+         tutti::explain<collective::allreduce, tutti::automatic, std::int8_t, tutti::average>(comm, 1000).candidates)
+      CHECK(c.bytes == (c.algorithm == "flat" || c.algorithm == "naive" ? 1000 : 8000));
+  });
+  tutti::run_simulated(5, {}, [](auto& comm) {
+    const auto e = tutti::explain<collective::allreduce, tutti::automatic, std::int8_t, tutti::average>(comm, 1000);
+    const auto wide = tutti::explain<collective::allreduce>(comm, 8000);
+    CHECK(e.bytes == 1000);
+    CHECK(e.chosen == wide.chosen);
+    REQUIRE(e.candidates.size() == wide.candidates.size());
+    for (std::size_t i = 0; i < e.candidates.size(); ++i) {
+      CHECK(e.candidates[i].bytes == 8000);
+      CHECK(e.candidates[i].seconds == wide.candidates[i].seconds);
+    }
+    const auto named = tutti::explain<collective::scan, tutti::chain, float, std::plus<>>(comm, 3);
+    CHECK(named.chosen == "chain");
+    CHECK(named.candidates[0].segments <= 3);  // of an element each
+    const auto in_order = tutti::explain<collective::reduce_scatter, tutti::automatic, int, std::minus<>>(comm, 10);
+    CHECK(in_order.chosen == "flat");
+    CHECK(in_order.reason == "the only one that may be taken");
+  });
+}
+
 TEST_CASE("a named algorithm is never replaced") {
   const test::deadline limit(60s);
-  CHECK(taken_by_allreduce<tutti::ring>(3, 1) == "ring");
+  CHECK(taken_by_allreduce<tutti::ring>([](auto&& f) { tutti::run(3, f); }, 1) == "ring");
   tutti::run(3, [](auto& comm) {
     const tutti::explanation e = tutti::explain<collective::allreduce, tutti::ring>(comm, 4);
     CHECK(e.chosen == "ring");
@@ -113,6 +174,38 @@ TEST_CASE("an explanation prints as a table with the choice marked") {
     for (const tutti::candidate& c : e.candidates) CHECK(text.find(std::string(c.algorithm)) != std::string::npos);
     CHECK(text.find("  * " + std::string(e.chosen)) != std::string::npos);
     CHECK(out.precision() == std::ostringstream().precision());
+    const auto typed = tutti::explain<collective::allreduce, tutti::ring, int, tutti::average>(comm, 100);
+    std::ostringstream of_typed;
+    of_typed << typed;
+    CHECK(of_typed.str().starts_with("allreduce of 100 x int with " + std::string(tutti::type_name<tutti::average>()) +
+                                     " on 4 ranks: ring, the caller named it\n  * ring "));
+    CHECK(of_typed.str().ends_with(", a vector of 800 bytes\n"));
+  });
+}
+
+TEST_CASE("how the stream shows numbers has no part in an explanation, and stays") {
+  const test::deadline limit(60s);
+  tutti::run_simulated(20, {}, [](auto& comm) {
+    if (comm.rank() != 0) return;
+    const auto e = tutti::explain<collective::broadcast>(comm, 1'234'567);
+    std::ostringstream plain;
+    plain << e;
+    CHECK(plain.str().starts_with("broadcast of 1234567 bytes on 20 ranks: "));
+    struct points : std::numpunct<char> {
+      char do_decimal_point() const override { return ';'; }
+      char do_thousands_sep() const override { return '_'; }
+      std::string do_grouping() const override { return "\3"; }
+    };
+    std::ostringstream odd;
+    odd.imbue(std::locale(std::locale::classic(), new points));
+    odd << std::hex << std::showbase << std::showpos << std::uppercase << std::scientific << std::left
+        << std::setprecision(1) << std::setfill('*');
+    const auto flags = odd.flags();
+    odd << e;
+    CHECK(odd.str() == plain.str());
+    CHECK(odd.flags() == flags);
+    CHECK(odd.precision() == 1);
+    CHECK(odd.fill() == '*');
   });
 }
 

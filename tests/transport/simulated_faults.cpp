@@ -260,24 +260,23 @@ TEST_CASE("a lost message is named however many collectives are pending, and whi
           const int from = pair.first;
           const int to = pair.second;
           const std::string lost = "essage " + number(k) + " to rank " + std::to_string(to) + " was lost";
-          for (const bool endless : {false, true}) {
-            CAPTURE(ranks);
-            CAPTURE(first);
-            CAPTURE(from);
-            CAPTURE(lost);
-            CAPTURE(endless);
-            const auto ended = outcomes_of_simulated(ranks, {.drop = {{.from = from, .to = to, .message = k}}},
-                                                     [&](communicator& comm) {
-                                                       if (endless) comm.timeout(0s);
-                                                       program(comm);
-                                                       for (int i = 0; i < 3; ++i) tutti::barrier(comm);
-                                                     });
-            for (const outcome& o : ended.of) {
-              CAPTURE(o);
-              CHECK(o.kind == "timed_out");
-              CHECK(o.peer == from);
-              CHECK(contains(o.text, lost));
-            }
+          const bool endless = k % 2 == 1;
+          CAPTURE(ranks);
+          CAPTURE(first);
+          CAPTURE(from);
+          CAPTURE(lost);
+          CAPTURE(endless);
+          const auto ended =
+              outcomes_of_simulated(ranks, {.drop = {{.from = from, .to = to, .message = k}}}, [&](communicator& comm) {
+                if (endless) comm.timeout(0s);
+                program(comm);
+                for (int i = 0; i < 3; ++i) tutti::barrier(comm);
+              });
+          for (const outcome& o : ended.of) {
+            CAPTURE(o);
+            CHECK(o.kind == "timed_out");
+            CHECK(o.peer == from);
+            CHECK(contains(o.text, lost));
           }
         }
       }

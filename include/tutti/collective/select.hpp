@@ -122,11 +122,11 @@ TUTTI_ALWAYS_INLINE constexpr std::size_t bytes_by(const Bytes& bytes) {
   }
 }
 
-/// Calls `f.template operator()<A>()` with the cheapest candidate A.
-template <class Choice, collective C, bool Commutes, class... A, class Comm, class Bytes, class F>
-TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...> all, Comm& comm, Bytes bytes, F& f) {
+/// The number of the cheapest candidate that may be taken; of several the first.
+template <class Choice, collective C, bool Commutes, class... A, class Comm, class Bytes>
+TUTTI_ALWAYS_INLINE inline int cheapest(algorithm_list<A...> all, Comm& comm, Bytes bytes) {
   if constexpr (sizeof...(A) == 1) {
-    (f.template operator()<A>(), ...);
+    return 0;
   } else {
     const auto& costs = costs_of<Choice, C>(all, comm);
     int best = -1;
@@ -143,7 +143,18 @@ TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...> all, Comm& 
       ++i;
     };
     (consider.template operator()<A>(), ...);
-    i = 0;
+    return best;
+  }
+}
+
+/// Calls `f.template operator()<A>()` with the cheapest candidate A.
+template <class Choice, collective C, bool Commutes, class... A, class Comm, class Bytes, class F>
+TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...> all, Comm& comm, Bytes bytes, F& f) {
+  if constexpr (sizeof...(A) == 1) {
+    (f.template operator()<A>(), ...);
+  } else {
+    const int best = cheapest<Choice, C, Commutes>(all, comm, bytes);
+    int i = 0;
     const auto call_if_best = [&]<class Candidate>() TUTTI_ALWAYS_INLINE {
       if constexpr (eligible<C, Candidate, Commutes>()) {
         if (i == best) {

@@ -21,8 +21,9 @@ constexpr std::string_view usage =
     "usage: draw_schedule ALGORITHM COLLECTIVE RANKS [--root R] [--segments K] -o FILE.svg\n"
     "  RANKS is from 1 to 64; --root where the collective has one (default 0); --segments where the algorithm "
     "pipelines\n"
-    "  (default 4). Templates are named with their arguments, as 'k_ary<3>'; a wrong name lists all. For example: "
-    "draw_schedule circulant allreduce 8 -o circulant.svg\n";
+    "  (default 4); -o - writes to standard output. Templates are named with their arguments, as 'k_ary<3>'; a wrong "
+    "name\n"
+    "  lists all. For example: draw_schedule circulant allreduce 8 -o circulant.svg\n";
 
 /// What the user got wrong.
 struct wrong : std::runtime_error {
@@ -33,9 +34,10 @@ struct options {
   std::string algorithm;
   std::string collective;
   int ranks = 0;
-  int root = 0;
-  int segments = 4;
+  std::optional<int> root;
+  std::optional<int> segments;
   std::string file;
+  bool help = false;
 };
 
 int number(const std::string& what, std::string_view text, int least, int most) {
@@ -59,6 +61,10 @@ options parse(int count, char** words) {
       if (i + 1 >= count) throw wrong(word + " needs a value");
       return words[++i];
     };
+    if (word == "--help" || word == "-h") {
+      chosen.help = true;
+      return chosen;
+    }
     if (word == "-o") {
       chosen.file = value();
     } else if (word == "--root") {
@@ -89,12 +95,17 @@ options parse(int count, char** words) {
 template <tutti::collective C, class A>
 drawing::recording record(const options& chosen) {
   using S = tutti::schedule_for<C, A>;
-  const S schedule = tutti::detail::make_schedule<S>(chosen.root, chosen.segments);
+  const std::string name = std::string(tutti::name_of(C)) + " by " + std::string(tutti::name_of<A>());
+  if (chosen.root && !tutti::rooted<S>) throw wrong("--root: " + name + " has no root");
+  if (chosen.segments && !tutti::segmented<S>) throw wrong("--segments: " + name + " has no segments");
+  const int root = chosen.root.value_or(0);
+  const int segments = chosen.segments.value_or(4);
+  const S schedule = tutti::detail::make_schedule<S>(root, segments);
   drawing::recording result = drawing::record(schedule, chosen.ranks);
   result.algorithm = tutti::name_of<A>();
   result.collective = tutti::name_of(C);
-  if (tutti::rooted<S>) result.root = chosen.root;
-  if (tutti::segmented<S>) result.segments = chosen.segments;
+  if (tutti::rooted<S>) result.root = root;
+  if (tutti::segmented<S>) result.segments = segments;
   return result;
 }
 
@@ -146,15 +157,21 @@ class finder {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count == 2 && std::string_view(words[1]) == "--help") {
-    std::cout << usage;
-    return 0;
-  }
   try {
     const options chosen = parse(count, words);
+    if (chosen.help) {
+      std::cout << usage << std::flush;
+      if (!std::cout) throw wrong("cannot write to standard output");
+      return 0;
+    }
     finder find(chosen);
     tutti::for_each_algorithm(find);
     const drawing::recording schedule = find.result();
+    if (chosen.file == "-") {
+      std::cout << drawing::diagram(schedule) << std::flush;
+      if (!std::cout) throw wrong("cannot write to standard output");
+      return 0;
+    }
     std::ofstream file(chosen.file);
     file << drawing::diagram(schedule) << std::flush;
     if (!file) throw wrong("cannot write " + chosen.file);

@@ -24,6 +24,10 @@ rejects "-o FILE.svg is needed" ring allreduce 4
 rejects "-o needs a value" ring allreduce 4 -o
 rejects "cannot write nowhere/x.svg" ring allreduce 4 -o nowhere/x.svg
 rejects "--root must be a number from 0 to 3, not '4'" binomial reduce 4 --root 4 -o x.svg
+rejects "--root: allreduce by ring has no root" ring allreduce 4 --root 1 -o x.svg
+rejects "--root: scan by chain has no root" chain scan 4 --root 0 --segments 2 -o x.svg
+rejects "--segments: reduce by binomial has no segments" binomial reduce 4 --root 1 --segments 4 -o x.svg
+rejects "--segments must be a number from 1 to 64, not '0'" chain scan 4 --segments 0 -o x.svg
 rejects "one argument too many: 5" ring allreduce 4 5 -o x.svg
 rejects "no such flag: --rot" ring allreduce 4 --rot 1 -o x.svg
 [[ ! -e x.svg ]] || fail "a picture of what was refused"
@@ -42,6 +46,19 @@ cmp -s picture.svg "$here/../../examples/draw_schedule/circulant.svg" ||
   fail "the README's picture is another: draw_schedule circulant allreduce 8 -o examples/draw_schedule/circulant.svg"
 legends=0
 draws 0 ring allreduce 1
-"$program" --help | grep -q '^usage: draw_schedule' || fail "no help"
+legends=1
+draws 9 chain scan 4 --segments 3
+draws 12 chain scan 4
+legends=2
+accepts written circulant allreduce 8 -o -
+cmp -s written "$here/../../examples/draw_schedule/circulant.svg" || fail "the picture on standard output is another"
+[[ ! -e - ]] || fail "a file of the name -"
+timeout 60 "$program" circulant allreduce 8 -o - >/dev/full 2>err </dev/null && fail "a full device is enough"
+grep -q '^draw_schedule: cannot write to standard output$' err || fail "'$(cat err)' does not say what is full"
+for help in "--help" "-h" "ring allreduce -h" "-h --rot"; do
+  # shellcheck disable=SC2086
+  accepts written $help
+  grep -q '^usage: draw_schedule' written || fail "no help: $help"
+done
 
 conclude

@@ -4,6 +4,11 @@
 
 #include "prove.hpp"
 
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
 using namespace schedule_test;
 using enum tutti::collective;
 
@@ -20,6 +25,7 @@ TEST_CASE("flat is proved for all collectives, sizes and roots") {
 TEST_CASE("what the route derives is as right as what flat writes out") {
   for (int size = 1; size <= 24; ++size) {
     CHECK(tutti::correct<reduce_scatter, tutti::reduce_scatter_of<tutti::flat>>(size));
+    CHECK(tutti::correct<allgather, tutti::allgather_of<tutti::flat>>(size));
     CHECK(tutti::correct<alltoall, tutti::alltoall_of<tutti::flat>>(size));
     for (int root = 0; root < size; ++root) {
       CHECK(tutti::correct<reduce, tutti::reduce_of<tutti::flat>>(size, root));
@@ -59,4 +65,26 @@ TEST_CASE("flat folds in rank order and sends to the next rank first") {
     }
   });
   CHECK(log == " send to 3 send to 0 send to 1 left 0 left 1 right 3");
+}
+
+TEST_CASE("in flat's allgather nobody is sent to by two ranks at the same time, and arrivals are taken in that order") {
+  for (int size = 2; size <= 9; ++size) {
+    const auto n = static_cast<std::size_t>(size);
+    std::vector<std::vector<int>> to(n), from(n);
+    for (int rank = 0; rank < size; ++rank) {
+      tutti::schedule_for<allgather, tutti::flat>{}.round({rank, size}, 0, [&](auto step) {
+        if constexpr (tutti::is_send<decltype(step)>) to[static_cast<std::size_t>(rank)].push_back(step.peer);
+        if constexpr (tutti::is_recv<decltype(step)>) from[static_cast<std::size_t>(rank)].push_back(step.peer);
+      });
+    }
+    for (std::size_t turn = 0; turn + 1 < n; ++turn) {
+      std::set<int> sent_to;
+      for (std::size_t rank = 0; rank < n; ++rank) {
+        const int peer = to[rank].at(turn);
+        sent_to.insert(peer);
+        CHECK(from[static_cast<std::size_t>(peer)].at(turn) == static_cast<int>(rank));
+      }
+      CHECK(sent_to.size() == n);
+    }
+  }
 }

@@ -33,7 +33,24 @@ struct flat {
     }
   };
 
-  using allgather = dual<reduce_scatter>;
+  /// Each rank sends to the next one first, or all would begin with the same one, and takes what comes in the order in
+  /// which it then comes.
+  struct allgather {
+    static constexpr bool rank_ordered = true;
+    static constexpr bool overlapping = false;
+    static constexpr auto folding = folds::nothing;
+
+    constexpr int rounds(place at) const { return flat::rounds(at.size); }
+    constexpr int blocks(int size) const { return size; }
+    constexpr bool shared(place, int) const { return true; }
+    template <class Emit>
+    constexpr void round(place at, int, Emit&& emit) const {
+      for (int peer = at.rank + 1; peer < at.size; ++peer) emit(send{peer, one_block(at.rank)});
+      for (int peer = 0; peer < at.rank; ++peer) emit(send{peer, one_block(at.rank)});
+      for (int peer = at.rank - 1; peer >= 0; --peer) emit(recv{peer, one_block(peer)});
+      for (int peer = at.size - 1; peer > at.rank; --peer) emit(recv{peer, one_block(peer)});
+    }
+  };
   using barrier = allgather;
 
   /// Slot h is exchanged with the ranks at distance h: the derived schedule without its search.

@@ -32,6 +32,8 @@ struct symmetric_schedule<alltoall_of<R>> : detail::always_symmetric {};
 template <>
 struct symmetric_schedule<flat::reduce_scatter> : detail::always_symmetric {};
 template <>
+struct symmetric_schedule<flat::allgather> : detail::always_symmetric {};
+template <>
 struct symmetric_schedule<flat::alltoall> : detail::always_symmetric {};
 template <>
 struct symmetric_schedule<naive::allreduce> : detail::always_symmetric {};
@@ -40,11 +42,6 @@ struct symmetric_schedule<recursive_doubling::exchange> : detail::always_symmetr
 
 template <class S>
 struct symmetric_schedule<dual<S>> : symmetric_schedule<S> {};
-/// The allgather of `flat` sends in rank order: all ranks begin with rank 0, and the last waits longest.
-template <>
-struct symmetric_schedule<dual<flat::reduce_scatter>> {
-  static constexpr bool among(int) { return false; }
-};
 template <class A, class B>
 struct symmetric_schedule<then<A, B>> {
   static constexpr bool among(int size) {

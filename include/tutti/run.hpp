@@ -13,7 +13,7 @@ namespace tutti {
 ///
 /// If `f` throws on a rank, every other rank that takes part in a collective throws `peer_failed` naming it, and `run`
 /// rethrows the exception that came first. Throws `usage_error` if `size < 1`, `resource_error` if the system refuses
-/// threads, `mismatch` if in the end the ranks have not all made the same calls.
+/// threads or memory, `mismatch` if in the end the ranks have not all made the same calls.
 template <class F>
 void run(int size, F&& f) {
   detail::ranks<threads> ranks(size);

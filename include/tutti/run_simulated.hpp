@@ -13,7 +13,7 @@ namespace tutti {
 /// Exceptions are those of `run`. A rank that crashes, as told, runs no further; the others throw `peer_failed` naming
 /// it. A rank that waits longer than its timeout, in virtual time, ends the run by `timed_out`, and so does a deadlock,
 /// where every rank waits and nothing is under way: at once, saying who waits for whom. Throws `usage_error` if an
-/// option makes no sense.
+/// option makes no sense, `resource_error` if the system refuses threads or memory.
 template <class F>
 simulated_report run_simulated(int size, const simulated_options& options, F&& f) {
   detail::ranks<simulated> ranks(size, options);

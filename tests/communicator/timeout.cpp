@@ -187,7 +187,7 @@ TEST_CASE("a deadline that is negative or no number is refused, and the one befo
   const auto ended = outcomes_of_run(2, [](communicator& comm) {
     comm.timeout(patience);
     CHECK_THROWS_AS(comm.timeout(-1s), tutti::usage_error);
-    if (comm.rank() == 1) std::this_thread::sleep_for(4 * patience);
+    if (comm.rank() == 1) std::this_thread::sleep_for(2 * patience);
     tutti::barrier(comm);
     tutti::barrier(comm);
   });

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -37,6 +38,10 @@ class group {
     double greatest = mine;
     tutti::allreduce(comm_, std::span(&greatest, 1), tutti::maximum{});
     return greatest;
+  }
+  storage allocate(std::size_t count) {
+    auto buffer = std::make_shared<tutti::shared_buffer<float>>(comm_.template allocate<float>(count));
+    return {buffer, buffer->data()};
   }
 
  private:

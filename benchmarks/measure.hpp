@@ -42,6 +42,7 @@ struct arguments {
   collective what = collective::allreduce;
   std::string algorithm = "auto";        // of our own library; peers choose theirs
   std::string transport = "threads";     // likewise
+  bool allocated = false;                // in memory that our library allocates
   int ranks = 0;                         // 0: as many as the launcher started
   std::vector<std::size_t> bytes = {8};  // of the larger buffer
   double seconds = 0.2;                  // of timing for each size
@@ -90,6 +91,10 @@ inline arguments parse(int argc, const char* const* argv) {
       asked.algorithm = value;
     } else if (option == "--transport") {
       asked.transport = value;
+    } else if (option == "--memory") {
+      if (value != "private" && value != "allocated")
+        throw std::invalid_argument("unknown memory '" + std::string(value) + "'; there are private, allocated");
+      asked.allocated = value == "allocated";
     } else if (option == "--ranks") {
       asked.ranks = number<int>(option, value);
     } else if (option == "--bytes") {
@@ -135,21 +140,15 @@ inline int pinned_to() {
 }
 
 /// Floats that begin at a cache line.
-class storage {
- public:
-  explicit storage(std::size_t count)
-      : values_{count > 0 ? static_cast<float*>(::operator new(count * sizeof(float), line)) : nullptr},
-        count_{count} {}
-  std::span<float> all() const { return {values_.get(), count_}; }
+using storage = std::shared_ptr<float>;
 
- private:
+/// In memory that only this rank can read, as far as it is in its hands.
+inline storage private_memory(std::size_t count) {
   static constexpr std::align_val_t line{64};
-  struct release {
-    void operator()(float* values) const { ::operator delete(values, line); }
-  };
-  std::unique_ptr<float, release> values_;
-  std::size_t count_;
-};
+  if (count == 0) return {};
+  return {static_cast<float*>(::operator new(count * sizeof(float), line)),
+          [](float* values) { ::operator delete(values, line); }};
+}
 
 /// One rank's input and output of one collective, out of place but for broadcast, which has one buffer: `output()`.
 ///
@@ -157,35 +156,39 @@ class storage {
 /// equal, so there the size is rounded down to `size` blocks of whole floats, and to no less than one float a block.
 class buffers {
  public:
-  buffers(collective what, std::size_t bytes, int rank, int size)
+  /// `memory(count)` gives the storage of so many floats.
+  template <class Memory>
+  buffers(collective what, std::size_t bytes, int rank, int size, Memory&& memory)
       : what_{what},
         rank_{static_cast<std::size_t>(rank)},
         size_{static_cast<std::size_t>(size)},
         block_{std::max<std::size_t>(1, bytes / sizeof(float) / (in_blocks(what) ? size_ : 1))},
         whole_{in_blocks(what) ? block_ * size_ : block_},
-        in_{input_size()},
-        out_{output_size()} {
-    for (std::size_t i = 0; i < in_.all().size(); ++i) in_.all()[i] = value(rank_, i);
+        in_memory_{memory(input_size())},
+        out_memory_{memory(output_size())},
+        in_{in_memory_.get(), input_size()},
+        out_{out_memory_.get(), output_size()} {
+    for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = value(rank_, i);
     for (std::size_t i = 0; i < period; ++i) {
       for (std::size_t r = 0; r < size_; ++r) sums_[i] += value(r, i);
     }
   }
 
-  std::span<const float> input() const { return in_.all(); }
-  std::span<float> output() const { return out_.all(); }
+  std::span<const float> input() const { return in_; }
+  std::span<float> output() const { return out_; }
   std::size_t block() const { return block_; }
 
   /// Makes sure that nothing right is left in the output from before.
   void poison() {
-    std::fill(out_.all().begin(), out_.all().end(), std::numeric_limits<float>::quiet_NaN());
+    std::fill(out_.begin(), out_.end(), std::numeric_limits<float>::quiet_NaN());
     if (what_ == collective::broadcast && rank_ == 0) {
-      for (std::size_t i = 0; i < whole_; ++i) out_.all()[i] = value(0, i);
+      for (std::size_t i = 0; i < whole_; ++i) out_[i] = value(0, i);
     }
   }
 
   /// Throws std::runtime_error unless the output holds the collective's result.
   void check() const {
-    const std::span<const float> result = out_.all();
+    const std::span<const float> result = out_;
     for (std::size_t i = 0; i < result.size(); ++i) {
       // Sums of small whole numbers are exact in any order.
       if (const float right = expected(i); !(result[i] == right)) {
@@ -268,7 +271,8 @@ class buffers {
 
   collective what_;
   std::size_t rank_, size_, block_, whole_;
-  storage in_, out_;
+  storage in_memory_, out_memory_;
+  std::span<float> in_, out_;
   std::array<float, period> sums_{};
 };
 
@@ -340,7 +344,12 @@ double microseconds(Group& group, buffers& data, Call& call, double seconds) {
 template <class Group, class Visit>
 void all_sizes(Group& group, const arguments& asked, Visit visit) {
   for (const std::size_t bytes : asked.bytes) {
-    buffers data(asked.what, bytes, group.rank(), group.size());
+    buffers data(asked.what, bytes, group.rank(), group.size(), [&](std::size_t count) {
+      if constexpr (requires { group.allocate(count); }) {
+        if (asked.allocated) return group.allocate(count);
+      }
+      return private_memory(count);
+    });
     double quickest = std::numeric_limits<double>::infinity();
     visit(data, [&](auto call) { quickest = std::min(quickest, microseconds(group, data, call, asked.seconds)); });
     if (group.rank() == 0) {

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <tutti/communicator/communicator.hpp>
+#include <tutti/communicator/environment.hpp>
 #include <tutti/communicator/process_launch.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/processes.hpp>
+#include <tutti/transport/processes/rendezvous.hpp>
 
+#include <fcntl.h>
+#include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,22 +22,40 @@ namespace detail {
 /// What a rank of processes does from beginning to end: returns when all ranks have left.
 template <class F>
 void run_rank(processes_group& group, int rank, F& f) {
-  group.attach(rank);
-  {
-    communicator<processes> comm(processes(group, rank));
-    f(comm);
-    group.check();
-    group.leave(rank);
-    // Others may still read what this rank has sent, and must not take it for dead.
-    group.sleep_until([&] {
-      for (int other = 0; other < group.size(); ++other)
-        if (!group.has_left(other)) return false;
-      return true;
-    });
-    group.check();
-    group.check_same_calls();
-    group.check();
+  communicator<processes> comm(processes(group, rank));
+  f(comm);
+  group.check();
+  group.leave(rank);
+  // Others may still read what this rank has sent, and must not take it for dead.
+  group.sleep_until([&] {
+    for (int other = 0; other < group.size(); ++other)
+      if (!group.has_left(other)) return false;
+    return true;
+  });
+  group.check();
+  group.check_same_calls();
+  group.check();
+}
+
+/// The group of which this process is the rank that its launcher says, once all have come.
+inline void meet(std::optional<processes_group>& group, const launched& me) {
+  rendezvous_options options;
+  options.layout ^= processes_group::layout();
+  if (me.local_size != -1 && me.local_size != me.size)
+    throw usage_error(message() << "run_processes: " << me.source << " say " << me.size << " ranks, of which "
+                                << me.local_size << " are on this host; ranks that are processes must share a host");
+  if (me.rank == 0) {
+    try {
+      group.emplace(me.size);
+    } catch (const error& e) {
+      refuse_all(0, me.size, me.job, {static_cast<errc>(e.code().value()), 0, e.what()}, options);
+      throw;
+    }
   }
+  share_descriptor(me.rank, me.size, me.job, me.rank == 0 ? group->descriptor() : -1, options, [&](int descriptor) {
+    if (me.rank != 0) group.emplace(segment::attach(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)));
+    group->attach(me.rank);
+  });
 }
 
 /// Tells the group that the rank has ended, if it does not know.
@@ -58,7 +81,11 @@ void run_processes(int size, F&& f) {
   detail::processes_group group(size);
   detail::process_end culprit{-1, 0, 0};
   detail::run_forked(
-      size, [&](int rank) { detail::run_rank(group, rank, f); },
+      size,
+      [&](int rank) {
+        group.attach(rank);
+        detail::run_rank(group, rank, f);
+      },
       [&](int rank, const char* what) {
         group.fail({errc::peer_failed, rank, message() << "rank " << rank << " failed: " << what});
         group.leave(rank);
@@ -74,6 +101,32 @@ void run_processes(int size, F&& f) {
       !first.text.starts_with(detail::describe(culprit)))
     first.text = detail::describe(culprit) + "; " + first.text;
   first.raise();
+}
+
+/// The same where a launcher has started the ranks, one process each: torchrun, srun, an mpirun, or a script that sets
+/// RANK and WORLD_SIZE, or TUTTI_RANK and TUTTI_SIZE (`tutti::from_environment` says what is read). Runs `f(comm)` as
+/// the rank that this process is, and returns when all ranks have ended. What `f` throws comes out of it.
+///
+/// All processes must be on one host, of one user, and come within 30 seconds; nothing has a name in a file system, so
+/// nothing can be left behind. Throws `usage_error` naming the variable that is wrong or missing, `timed_out` naming
+/// the ranks that did not come, `mismatch` if their programs differ.
+template <class F>
+void run_processes(F&& f) {
+  std::optional<detail::processes_group> group;
+  const launched me = from_environment();
+  detail::meet(group, me);
+  try {
+    detail::run_rank(*group, me.rank, f);
+  } catch (const std::exception& e) {
+    group->fail({errc::peer_failed, me.rank, message() << "rank " << me.rank << " failed: " << e.what()});
+    group->leave(me.rank);
+    throw;
+  } catch (...) {
+    group->fail({errc::peer_failed, me.rank,
+                 message() << "rank " << me.rank << " failed: an exception that is no std::exception"});
+    group->leave(me.rank);
+    throw;
+  }
 }
 
 }  // namespace tutti

@@ -60,9 +60,7 @@ class with_segment : public tutti::threads {
   using group_type = group_with_heaps;
   with_segment(group_with_heaps& group, int rank)
       : threads(group, rank), heap_(&*group.heaps[static_cast<std::size_t>(rank)]) {}
-  tutti::owned_memory take_memory(std::size_t bytes, std::size_t alignment, const char* purpose) {
-    return heap_->take(bytes, alignment, purpose);
-  }
+  tutti::memory_owner& memory() { return *heap_; }
   shared_heap& heap() { return *heap_; }
 
  private:

@@ -22,6 +22,7 @@ class pending_reduction : public pending_operation<Comm> {
   pending_reduction(Comm& owner, typename Comm::pending_lane& lane, const call& c, const S& schedule,
                     const buffers<T>& memory, std::size_t count, Op op, std::span<T> result)
       : base(&pending_reduction::step, owner, lane),
+        scratch_(owner.scratch_source()),
         wide_(lower::widen(memory, count, scratch_)),
         result_(result),
         op_(lower::fold(std::move(op), owner.size())),

@@ -32,7 +32,7 @@ class communicator {
   using lane_type = typename Transport::lane_type;
 
   explicit communicator(Transport transport)
-      : transport_(std::move(transport)), blocking_lane_(transport_.make_lane(0)) {}
+      : transport_(std::move(transport)), blocking_lane_(transport_.make_lane(0)), scratch_(scratch_source()) {}
   communicator(const communicator&) = delete;
   communicator& operator=(const communicator&) = delete;
   ~communicator() {
@@ -78,6 +78,15 @@ class communicator {
   const Transport& transport() const { return transport_; }
   /// The lane of blocking collectives.
   lane_type& lane() { return blocking_lane_; }
+  /// Where scratch memory is taken from: what a collective keeps there may then be read by others where it is. Null:
+  /// from the heap of the program.
+  memory_owner* scratch_source() {
+    if constexpr (allocating_transport<Transport>) {
+      return &transport_.memory();
+    } else {
+      return nullptr;
+    }
+  }
   /// Scratch memory of the blocking collective under way.
   arena& scratch() { return scratch_; }
   /// Gives the next call its number, from 1, and its history; every rank counts alike.

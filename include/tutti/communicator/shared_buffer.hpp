@@ -81,7 +81,7 @@ template <class Transport>
   if (count > std::size_t{PTRDIFF_MAX} / each)
     throw usage_error(message() << purpose.str() << ", of " << each << " bytes each: more than there can be");
   if constexpr (allocating_transport<Transport>) {
-    return transport.take_memory(count * each, 64, purpose.str().c_str());
+    return transport.memory().take(count * each, 64, purpose.str().c_str());
   } else {
     try {
       return owned_memory::ordinary(count * each);

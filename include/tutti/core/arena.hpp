@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/memory.hpp>
+#include <tutti/core/owned_memory.hpp>
 
 #include <cstddef>
 #include <new>
@@ -15,13 +16,16 @@ namespace tutti {
 class arena {
  public:
   arena() = default;
+  /// Takes from that owner, which outlives the arena; if there is none, from the heap of the program.
+  explicit arena(memory_owner* source) : source_(source) {}
   arena(arena&& other) noexcept
       : first_(std::exchange(other.first_, nullptr)),
         last_(std::exchange(other.last_, nullptr)),
         current_(std::exchange(other.current_, nullptr)),
         next_(std::exchange(other.next_, nullptr)),
         left_(std::exchange(other.left_, 0)),
-        least_(other.least_) {}
+        least_(other.least_),
+        source_(other.source_) {}
   ~arena() { release(); }
 
   /// `bytes` bytes aligned to 64, valid until `reset`.
@@ -53,6 +57,7 @@ class arena {
   struct alignas(64) chunk {
     chunk* next;
     std::size_t size;
+    owned_memory memory;  // in which it stands itself
   };
 
   static constexpr const char* purpose = "scratch";
@@ -69,9 +74,12 @@ class arena {
     }
     const std::size_t size = need < least_ ? least_ : need;
     if (sizeof(chunk) + size < size) detail::refuse_memory(size, purpose);
-    auto* const made = detail::allocating(sizeof(chunk) + size, purpose, [&] {
-      return new (::operator new (sizeof(chunk) + size, std::align_val_t{64})) chunk{nullptr, size};
-    });
+    const std::size_t bytes = sizeof(chunk) + size;
+    owned_memory memory = source_ != nullptr
+                              ? source_->take(bytes, alignof(chunk), purpose)
+                              : detail::allocating(bytes, purpose, [&] { return owned_memory::ordinary(bytes); });
+    std::byte* const data = memory.data();
+    auto* const made = new (data) chunk{nullptr, size, std::move(memory)};
     (last_ == nullptr ? first_ : last_->next) = made;
     last_ = made;
     use(made);
@@ -86,7 +94,10 @@ class arena {
     left_ = 0;
   }
   [[gnu::noinline, gnu::cold]] void release() noexcept {
-    while (first_ != nullptr) ::operator delete (std::exchange(first_, first_->next), std::align_val_t{64});
+    while (first_ != nullptr) {
+      const owned_memory memory = std::move(first_->memory);
+      first_ = first_->next;
+    }
   }
 
   chunk* first_ = nullptr;
@@ -95,6 +106,7 @@ class arena {
   std::byte* next_ = nullptr;
   std::size_t left_ = 0;
   std::size_t least_ = 4096;  // of a new chunk
+  memory_owner* source_ = nullptr;
 };
 
 }  // namespace tutti

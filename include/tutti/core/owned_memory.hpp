@@ -8,6 +8,8 @@
 
 namespace tutti {
 
+class owned_memory;
+
 /// What pieces of memory are taken from and given back to. It is counted, and lives as long as its maker keeps it or
 /// anything taken from it is out: pieces may be given back after the communicator, the group and the transport are
 /// gone, in any order, by any thread.
@@ -16,20 +18,27 @@ class memory_owner {
   memory_owner(const memory_owner&) = delete;
   memory_owner& operator=(const memory_owner&) = delete;
 
+  /// `bytes` bytes aligned to `alignment`, a power of two at most 64. Throws `resource_error`, which says for what
+  /// `purpose`.
+  owned_memory take(std::size_t bytes, std::size_t alignment, const char* purpose);
+
   void keep() noexcept { users_.fetch_add(1, std::memory_order_relaxed); }
   void leave() noexcept {
     if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) end_(*this);
   }
 
  protected:
+  using take_function = std::byte* (*)(memory_owner&, std::size_t bytes, std::size_t alignment, const char* purpose);
   using give_back_function = void (*)(memory_owner&, std::byte*) noexcept;
   using end_function = void (*)(memory_owner&) noexcept;
   /// Kept once, by its maker. `end` destroys it.
-  memory_owner(give_back_function give_back, end_function end) : give_back_(give_back), end_(end) {}
+  memory_owner(take_function take_piece, give_back_function give_back, end_function end)
+      : take_(take_piece), give_back_(give_back), end_(end) {}
   ~memory_owner() = default;
 
  private:
   friend class owned_memory;
+  take_function take_;
   give_back_function give_back_;
   end_function end_;
   std::atomic<std::size_t> users_{1};
@@ -98,5 +107,9 @@ class owned_memory {
   std::byte* data_ = nullptr;
   std::size_t alignment_ = 64;
 };
+
+inline owned_memory memory_owner::take(std::size_t bytes, std::size_t alignment, const char* purpose) {
+  return {*this, take_(*this, bytes, alignment, purpose)};
+}
 
 }  // namespace tutti

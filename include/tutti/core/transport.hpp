@@ -136,11 +136,10 @@ concept transport = requires(T& t, const T& c, int index, std::chrono::nanosecon
 
 /// A transport with memory that it reads from every rank where it lies.
 ///
-/// - `take_memory(bytes, alignment, purpose)`: a piece of it for this rank, aligned to `alignment`, a power of two at
-///   most 64. Throws `resource_error`, which says for what `purpose`. Not collective. It may outlive the transport.
+/// - `memory()`: where this rank takes pieces of it. Not collective. They may outlive the transport.
 template <class T>
-concept allocating_transport = transport<T> && requires(T& t, std::size_t bytes, const char* purpose) {
-  { t.take_memory(bytes, bytes, purpose) } -> std::same_as<owned_memory>;
+concept allocating_transport = transport<T> && requires(T& t) {
+  { t.memory() } -> std::same_as<memory_owner&>;
 };
 
 }  // namespace tutti

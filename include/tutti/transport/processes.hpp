@@ -28,6 +28,7 @@ class processes {
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
   lane_type make_lane(int index) { return {*group_, rank_, index, limit_}; }
+  memory_owner& memory() { return group_->heap(); }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(); }
   /// As between threads, but that a byte is copied twice.
@@ -39,6 +40,6 @@ class processes {
   int rank_;
 };
 
-static_assert(transport<processes> && viewing_lane<processes::lane_type> && sharing_lane<processes::lane_type>);
+static_assert(allocating_transport<processes> && viewing_lane<processes::lane_type> && sharing_lane<processes::lane_type>);
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/memory.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/process.hpp>
@@ -11,6 +12,7 @@
 #include <tutti/transport/processes/fork_guard.hpp>
 #include <tutti/transport/processes/liveness.hpp>
 #include <tutti/transport/processes/segment.hpp>
+#include <tutti/transport/processes/shared_heap.hpp>
 #include <tutti/transport/processes/shared_texts.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
 #include <tutti/transport/shared_memory/lane.hpp>
@@ -65,7 +67,8 @@ class processes_group {
   explicit processes_group(int size) : processes_group(segment::create(), checked(size)) {}
   /// The group whose segment this is: one of a process that has called the constructor above.
   explicit processes_group(segment shared)
-      : segment_(std::move(shared)),
+      : heap_(shared_heap::create(std::move(shared))),
+        segment_(heap_->memory()),
         head_(segment_.object<head>(head_place)),
         size_(head_->size),
         policy_(wait_policy::for_ranks(size_)),
@@ -90,7 +93,16 @@ class processes_group {
   int size() const { return size_; }
   int rank() const { return rank_; }
   const wait_policy& policy() const { return policy_; }
-  segment& shared() { return segment_; }
+  memory_owner& heap() { return *heap_; }
+  int descriptor() const { return segment_.descriptor(); }
+  /// A number that differs where programs lay out shared memory differently.
+  static constexpr std::uint64_t layout() {
+    std::uint64_t hash = 1;
+    for (const std::uint64_t part : {sizeof(head), sizeof(rank_state), sizeof(channel), sizeof(board), piece_bytes,
+                                     std::size_t{channel::capacity}, std::size_t{board::capacity}})
+      hash = (hash ^ part) * 1099511628211ULL;
+    return hash;
+  }
   rank_state& state(int rank) { return segment_.object<rank_state>(head_->states)[rank]; }
 
   /// The channel from one rank to another on a lane; made by whichever end asks first.
@@ -294,7 +306,9 @@ class processes_group {
   const call_signature* signature_at(std::uint64_t place) {
     for (const known_signature& known : read_)
       if (known.place == place) return known.signature;
-    read_.push_back({place, new call_signature(segment_.object<shared_signature>(place)->read())});
+    read_.push_back({place, allocating(sizeof(call_signature), "the name of a call", [&] {
+                       return new call_signature(segment_.object<shared_signature>(place)->read());
+                     })});
     return read_.back().signature;
   }
 
@@ -311,7 +325,8 @@ class processes_group {
     return watching_[static_cast<std::size_t>(rank)];
   }
 
-  segment segment_;
+  kept<shared_heap> heap_;  // and the segment
+  segment& segment_;
   head* head_;
   int size_;
   int rank_ = -1;

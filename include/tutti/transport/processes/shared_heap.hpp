@@ -18,11 +18,6 @@ class shared_heap final : public memory_owner {
   static kept<shared_heap> create(segment memory) { return kept<shared_heap>(new shared_heap(std::move(memory))); }
 
   segment& memory() { return memory_; }
-  /// `bytes` bytes of the heap. Throws `resource_error`.
-  owned_memory take(std::size_t bytes, std::size_t alignment, const char* purpose) {
-    const std::lock_guard lock(mutex_);
-    return {*this, heap_.take(bytes, alignment, purpose)};
-  }
   /// The bytes in use.
   std::uint64_t live() {
     const std::lock_guard lock(mutex_);
@@ -30,7 +25,13 @@ class shared_heap final : public memory_owner {
   }
 
  private:
-  explicit shared_heap(segment memory) : memory_owner(give_back, end), memory_(std::move(memory)), heap_(memory_) {}
+  explicit shared_heap(segment memory)
+      : memory_owner(take_piece, give_back, end), memory_(std::move(memory)), heap_(memory_) {}
+  static std::byte* take_piece(memory_owner& owner, std::size_t bytes, std::size_t alignment, const char* purpose) {
+    auto& self = static_cast<shared_heap&>(owner);
+    const std::lock_guard lock(self.mutex_);
+    return self.heap_.take(bytes, alignment, purpose);
+  }
   static void give_back(memory_owner& owner, std::byte* data) noexcept {
     auto& self = static_cast<shared_heap&>(owner);
     const std::lock_guard lock(self.mutex_);

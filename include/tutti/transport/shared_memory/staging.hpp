@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/memory.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
 
@@ -81,7 +82,7 @@ class staging {
     array_list<reference> readers;
     readers.reserve(most_readers_);
     auto memory = group_->make_memory(bytes_);
-    chunks_.push_back(new chunk);
+    chunks_.push_back(allocating(sizeof(chunk), "copies of messages", [] { return new chunk; }));
     chunks_.back()->memory = std::move(memory);
     chunks_.back()->readers = std::move(readers);
   }

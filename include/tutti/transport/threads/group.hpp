@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/memory.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
@@ -84,7 +85,7 @@ class threads_group {
         table(lane)
             .channels[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(to)];
     if (channel* there = place.load(std::memory_order_acquire)) return *there;
-    auto* const made = new channel;
+    auto* const made = allocating(sizeof(channel), "a channel between two ranks", [] { return new channel; });
     channel* first = nullptr;
     if (place.compare_exchange_strong(first, made, std::memory_order_acq_rel, std::memory_order_acquire)) return *made;
     delete made;
@@ -153,7 +154,9 @@ class threads_group {
     const std::lock_guard lock(mutex_);
     const auto index = static_cast<std::size_t>(lane);
     lanes_.reserve(index + 1);
-    while (lanes_.size() <= index) lanes_.push_back(new lane_table(static_cast<std::size_t>(size_)));
+    while (lanes_.size() <= index)
+      lanes_.push_back(allocating(sizeof(lane_table), "the channels of a lane",
+                                  [&] { return new lane_table(static_cast<std::size_t>(size_)); }));
     return *lanes_[index];
   }
   void wake_all() {

@@ -33,7 +33,8 @@ void time_calls(benchmark::State& state, int ranks, std::size_t bytes) {
     tutti::run(ranks, [&](auto& comm) {
       measure::pin(comm.rank(), cpus);
       measure::group group(comm);
-      measure::buffers data(static_cast<measure::collective>(C), bytes, comm.rank(), comm.size());
+      measure::buffers data(static_cast<measure::collective>(C), bytes, comm.rank(), comm.size(),
+                            measure::private_memory);
       measure::with_call<C, Algorithm...>(comm, data, [&](auto call) {
         measure::check_once(group, data, call);
         measure::sample(group, call, calls);

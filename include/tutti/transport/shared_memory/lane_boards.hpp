@@ -7,7 +7,6 @@
 #include <tutti/transport/shared_memory/lane_channels.hpp>
 
 #include <sched.h>
-#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +42,7 @@ class lane_boards : public lane_channels<Group> {
       s.hold(data, bytes);
       s.where = 0;
     } else {
-      std::byte* const there = copy_area(bytes);
+      std::byte* const there = copy_area();
       std::memcpy(there, data, bytes);
       s.where = group_->where(there);
     }
@@ -159,10 +158,9 @@ class lane_boards : public lane_channels<Group> {
   };
 
   /// Where a copy for this round's slot is made. All are allocated the first time.
-  std::byte* copy_area(std::size_t bytes) {
+  std::byte* copy_area() {
     if (copies_.size() == 0) [[unlikely]]
       copies_ = group_->make_memory(board::capacity * Group::shown_copy_bytes);
-    assert(bytes <= Group::shown_copy_bytes);
     return copies_.data() + shared_ % board::capacity * Group::shown_copy_bytes;
   }
 

@@ -21,12 +21,14 @@ namespace tutti::detail {
 class heap {
  public:
   static constexpr std::size_t unit = 64;
-  /// So many addresses a heap begins with; memory it takes `growth` by `growth`.
-  static constexpr std::size_t first_region = std::size_t{1} << 26;
+  /// Memory is taken in multiples of this.
   static constexpr std::size_t growth = std::size_t{1} << 18;
 
-  /// The segment must stay where it is.
-  explicit heap(segment& memory) : memory_(&memory) { std::fill_n(bins_, classes, none); }
+  /// The segment must stay where it is. The heap begins with so many addresses in it.
+  explicit heap(segment& memory, std::size_t first_region = std::size_t{1} << 26)
+      : memory_(&memory), first_region_(first_region) {
+    std::fill_n(bins_, classes, none);
+  }
   heap(const heap&) = delete;
   heap& operator=(const heap&) = delete;
 
@@ -204,7 +206,7 @@ class heap {
     const extent before = extent_;
     if (end_of_need() > extent_.region_end) {
       const std::uint64_t least = rounded_up(size, segment::huge_page);
-      std::uint64_t region = std::max({std::uint64_t{first_region}, least, extent_.regions});
+      std::uint64_t region = std::max({rounded_up(first_region_, segment::huge_page), least, extent_.regions});
       if (region > memory_->range() - std::min<std::uint64_t>(memory_->range(), memory_->taken() + segment::huge_page))
         region = least;
       extent_.end = memory_->reserve(region, segment::huge_page, purpose);
@@ -276,6 +278,7 @@ class heap {
   }
 
   segment* memory_;
+  std::uint64_t first_region_;
   array_list<block> blocks_;
   std::uint32_t unused_ = none;
   std::uint32_t spare_ = 0;

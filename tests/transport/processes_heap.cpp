@@ -125,6 +125,7 @@ TEST_CASE("a heap that has got all back gives it as one block again, whatever th
   std::uint64_t committed = 0;
   for (int round = 0; round < 20; ++round) {
     std::vector<std::byte*> taken;
+    taken.reserve(1000);
     for (int i = 0; i < 1000; ++i) taken.push_back(h.take(1 + random() % 3000));
     CHECK(std::set<std::byte*>(taken.begin(), taken.end()).size() == taken.size());
     std::shuffle(taken.begin(), taken.end(), random);

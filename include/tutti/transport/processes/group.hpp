@@ -48,7 +48,7 @@ class processes_group {
   using memory = segment_memory;
   // What cannot be read where it is travels in copies.
   static constexpr bool shows_all = false;
-  static constexpr std::size_t piece_bytes = 32768;
+  static constexpr std::size_t piece_bytes = 65536;
   static constexpr std::size_t shown_copy_bytes = 32768;
   // Nobody may wait for a process that can die any moment, and the memory that is read does not go away.
   static constexpr bool waits_for_readers = false;

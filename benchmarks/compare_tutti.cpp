@@ -6,6 +6,7 @@
 #include <tutti/run_processes.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -40,7 +41,10 @@ void chosen(const measure::arguments& asked, Visit visit) {
 template <class Rank>
 void run(const measure::arguments& asked, Rank rank) {
   if (asked.transport == "threads") return tutti::run(asked.ranks, rank);
-  if (asked.transport == "processes") return tutti::run_processes(asked.ranks, rank);
+  if (asked.transport == "processes") {
+    tutti::detail::peer_memory::switched_off = std::getenv("TUTTI_COMPARE_NO_READS") != nullptr;
+    return tutti::run_processes(asked.ranks, rank);
+  }
   throw std::invalid_argument("unknown transport '" + asked.transport + "'; there are threads, processes");
 }
 

@@ -54,7 +54,7 @@ struct intake {
   template <class Wait>
   TUTTI_ALWAYS_INLINE bool take_one(Storage& storage, progress& at, int peer, const block_set& what, kind how,
                                     Wait& wait) const {
-    const step_messages<L, Storage> parts(storage, treat, what);
+    const step_messages<L, Storage> parts(lane, storage, treat, what);
     const int count = shared ? 1 : parts.count();
     for (; at.message < count; ++at.message) {
       const message_part part = shared ? message_part{what} : parts[at.message];
@@ -74,7 +74,8 @@ struct intake {
       if (one_block) {
         const T* const arriving = reinterpret_cast<const T*>(view);
         if (how == kind::overwrite) {
-          copy_elements(storage.target(block) + part.begin, arriving, n, streaming);
+          if (!landing_lane<L> || view != place(storage, block, part.begin))
+            copy_elements(storage.target(block) + part.begin, arriving, n, streaming);
         } else if constexpr (!std::is_same_v<Op, no_operation>) {
           const T* const own = storage.source(block) + part.begin;
           const bool left = how == kind::left;
@@ -115,7 +116,7 @@ struct intake {
   template <class Wait>
   TUTTI_ALWAYS_INLINE static bool take_group(const intake& me, Storage& storage, progress& at, arrival* group,
                                              std::size_t size, Wait& wait) {
-    const step_messages<L, Storage> parts(storage, me.treat, group[0].what());
+    const step_messages<L, Storage> parts(me.lane, storage, me.treat, group[0].what());
     const int count = me.shared ? 1 : parts.count();
     for (; at.message < count; ++at.message) {
       const message_part part = me.shared ? message_part{group[0].what()} : parts[at.message];
@@ -162,7 +163,9 @@ struct intake {
     if constexpr (sharing_lane<L>) {
       if (shared) return lane.look(peer, storage.remote_offset(peer, block) * sizeof(T));
     }
-    if constexpr (viewing_lane<L>) {
+    if constexpr (landing_lane<L>) {
+      return lane.view(peer, bytes, how == kind::overwrite && one_block ? place(storage, block, begin) : nullptr);
+    } else if constexpr (viewing_lane<L>) {
       return lane.view(peer, bytes);
     } else {
       if (at.landing == nullptr) {
@@ -177,6 +180,10 @@ struct intake {
       at.landing = nullptr;
       return landed;
     }
+  }
+
+  static std::byte* place(Storage& storage, int block, std::size_t begin) {
+    return reinterpret_cast<std::byte*>(storage.target(block) + begin);
   }
 
   /// From here to `release` the view may be read.

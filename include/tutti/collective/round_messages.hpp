@@ -6,7 +6,6 @@
 #include <tutti/core/inline.hpp>
 
 #include <cstddef>
-#include <cstdint>
 
 namespace tutti::detail {
 
@@ -61,12 +60,11 @@ TUTTI_ALWAYS_INLINE inline block_set message_blocks(const Storage& storage, cons
   return m == 0 ? block_set{first, 1, before_wrap} : block_set{0, 1, set.count - before_wrap};
 }
 
-/// The most bytes that a message on the lane should have, if they are several elements.
+/// Whether messages on the lane have a size that they should not exceed.
 template <class L>
-inline constexpr std::size_t most_bytes = SIZE_MAX;
-template <class L>
-requires requires { L::piece_bytes; }
-inline constexpr std::size_t most_bytes<L> = L::piece_bytes;
+inline constexpr bool in_pieces = requires(const L& lane) {
+  lane.piece_bytes();
+};
 
 /// One message of a step: some of its blocks, or a piece of one.
 struct message_part {
@@ -82,12 +80,14 @@ struct message_part {
 template <class L, class Storage>
 class step_messages {
  public:
-  TUTTI_ALWAYS_INLINE step_messages(const Storage& storage, const policy& how, const block_set& what)
+  TUTTI_ALWAYS_INLINE step_messages([[maybe_unused]] const L& lane, const Storage& storage, const policy& how,
+                                    const block_set& what)
       : storage_(storage), what_(what), count_(messages(storage, how, what)) {
-    if constexpr (most_bytes<L> != SIZE_MAX) {
-      if (storage.elements(what) * element <= most_bytes<L>) return;
+    if constexpr (in_pieces<L>) {
+      if (storage.elements(what) * element <= lane.piece_bytes()) return;
+      per_piece_ = lane.piece_bytes() / element == 0 ? 1 : lane.piece_bytes() / element;
       const std::size_t largest = storage.size(0);
-      pieces_ = static_cast<int>((largest + per_piece - 1) / per_piece);
+      pieces_ = static_cast<int>((largest + per_piece_ - 1) / per_piece_);
       if (pieces_ == 0) pieces_ = 1;
       count_ = what.count * pieces_;
     }
@@ -95,7 +95,7 @@ class step_messages {
 
   TUTTI_ALWAYS_INLINE int count() const { return count_; }
   TUTTI_ALWAYS_INLINE message_part operator[](int m) const {
-    if constexpr (most_bytes<L> != SIZE_MAX) {
+    if constexpr (in_pieces<L>) {
       if (pieces_ != 0) return piece(m);
     }
     return {message_blocks(storage_, what_, m, count_)};
@@ -103,21 +103,21 @@ class step_messages {
 
  private:
   static constexpr std::size_t element = sizeof(typename Storage::value_type);
-  static constexpr std::size_t per_piece = most_bytes<L> / element == 0 ? 1 : most_bytes<L> / element;
 
   message_part piece(int m) const {
     const int block = what_.at(m / pieces_, storage_.blocks());
     const std::size_t size = storage_.size(block);
-    const std::size_t begin = static_cast<std::size_t>(m % pieces_) * per_piece;
+    const std::size_t begin = static_cast<std::size_t>(m % pieces_) * per_piece_;
     if (begin >= size) return {one_block(block), true, size, 0, m % pieces_ + 1 == pieces_};
     const std::size_t left = size - begin;
-    return {one_block(block), true, begin, left < per_piece ? left : per_piece, m % pieces_ + 1 == pieces_};
+    return {one_block(block), true, begin, left < per_piece_ ? left : per_piece_, m % pieces_ + 1 == pieces_};
   }
 
   const Storage& storage_;
   const block_set what_;
   int count_;
-  int pieces_ = 0;  // of each block; 0 if blocks are sent whole
+  int pieces_ = 0;             // of each block; 0 if blocks are sent whole
+  std::size_t per_piece_ = 0;  // elements
 };
 
 }  // namespace tutti::detail

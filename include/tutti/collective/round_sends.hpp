@@ -102,7 +102,7 @@ class round_sends {
   template <class L>
   TUTTI_ALWAYS_INLINE static bool post_step(L& lane, Storage& storage, copies& made, arena& scratch, const policy& how,
                                             bool overlapping, const listed_step& step) {
-    const step_messages<L, Storage> parts(storage, how, step.what());
+    const step_messages<L, Storage> parts(lane, storage, how, step.what());
     bool must_settle = false;
     for (int m = 0; m < parts.count(); ++m) {
       const message_part part = parts[m];

@@ -31,7 +31,8 @@ namespace tutti {
 /// - `abandon(reason)`: the collective ends by an exception: the group learns of it, and when the call returns no other
 ///   rank reads or writes this rank's memory any more. Never throws.
 ///
-/// A lane may have a member `L::piece_bytes`: then a message has no more bytes, unless it is one element.
+/// A lane may have a member `piece_bytes()`, the same on every rank: then a message has no more bytes, unless it is one
+/// element.
 ///
 /// A receive throws `mismatch` where a message's fingerprint is not ours.
 template <class L>
@@ -61,6 +62,15 @@ concept viewing_lane = lane<L> && requires(L& l, int peer, std::size_t bytes) {
   { l.view(peer, bytes) } -> std::same_as<const std::byte*>;
   l.claim(peer);
   l.release(peer);
+};
+
+/// A lane that may put a message where it is wanted instead of showing where it lies.
+///
+/// - `view(peer, bytes, landing)`: as `view(peer, bytes)`; returns `landing`, which is not null then, if it has put the
+///   message there.
+template <class L>
+concept landing_lane = viewing_lane<L> && L::lands && requires(L& l, int peer, std::size_t bytes, std::byte* landing) {
+  { l.view(peer, bytes, landing) } -> std::same_as<const std::byte*>;
 };
 
 /// A lane on which a rank can show one part of its vector to all others at once. In a shared round every message is

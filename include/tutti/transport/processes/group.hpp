@@ -11,6 +11,7 @@
 #include <tutti/transport/processes/failure_record.hpp>
 #include <tutti/transport/processes/fork_guard.hpp>
 #include <tutti/transport/processes/liveness.hpp>
+#include <tutti/transport/processes/peer_memory.hpp>
 #include <tutti/transport/processes/segment.hpp>
 #include <tutti/transport/processes/shared_heap.hpp>
 #include <tutti/transport/processes/shared_texts.hpp>
@@ -18,10 +19,12 @@
 #include <tutti/transport/shared_memory/lane.hpp>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <system_error>
 #include <utility>
 
 namespace tutti::detail {
@@ -48,8 +51,9 @@ class processes_group {
   using memory = segment_memory;
   // What cannot be read where it is travels in copies.
   static constexpr bool shows_all = false;
-  static constexpr std::size_t piece_bytes = 65536;
   static constexpr std::size_t shown_copy_bytes = 32768;
+  // Larger messages are read from the memory of the other process, if that can be.
+  static constexpr std::size_t least_read = 32768;
   // Nobody may wait for a process that can die any moment, and the memory that is read does not go away.
   static constexpr bool waits_for_readers = false;
   static constexpr std::chrono::milliseconds longest_nap{20};
@@ -60,6 +64,7 @@ class processes_group {
     basic_doorbell<sharers::processes> bell;
     alignas(64) std::atomic<std::uint32_t> stage{0};  // see `stages`
     process_identity process;
+    std::uint64_t probe;  // the address in the rank's process of a number that is known
     basic_call_log<std::uint64_t, std::uint64_t> log;
   };
 
@@ -86,6 +91,9 @@ class processes_group {
     fence::available();
     policy_ = wait_policy::for_ranks(size_);
     state(rank).process = this_process();
+    peer_memory::allow();
+    probe_ = probe_value(rank);
+    state(rank).probe = reinterpret_cast<std::uintptr_t>(&probe_);
     state(rank).stage.store(attached, std::memory_order_release);
     wake_all();
   }
@@ -98,7 +106,7 @@ class processes_group {
   /// A number that differs where programs lay out shared memory differently.
   static constexpr std::uint64_t layout() {
     std::uint64_t hash = 1;
-    for (const std::uint64_t part : {sizeof(head), sizeof(rank_state), sizeof(channel), sizeof(board), piece_bytes,
+    for (const std::uint64_t part : {sizeof(head), sizeof(rank_state), sizeof(channel), sizeof(board), shown_copy_bytes,
                                      std::size_t{channel::capacity}, std::size_t{board::capacity}})
       hash = (hash ^ part) * 1099511628211ULL;
     return hash;
@@ -120,6 +128,8 @@ class processes_group {
   /// The boards of all ranks on a lane.
   board* boards(int lane) { return segment_.object<board>(table(lane) + boards_after()); }
 
+  /// Two ranks have the caches to themselves, and need fewer calls of the kernel for larger pieces.
+  std::size_t piece_bytes() const { return size_ == 2 ? std::size_t{1} << 18 : std::size_t{1} << 16; }
   memory make_memory(std::size_t bytes) {
     const std::size_t whole = (bytes + 63) / 64 * 64;
     return {segment_.at(segment_.take(whole, 64, "copies of messages")), whole};
@@ -127,6 +137,27 @@ class processes_group {
   std::uint64_t where(const std::byte* data) const { return data == nullptr ? 0 : segment_.offset_of(data); }
   const std::byte* at(std::uint64_t where) const { return segment_.at(where); }
   bool shows(const std::byte* data, std::size_t bytes) const { return segment_.holds(data, bytes); }
+
+  /// Whether this rank can read the memory of that rank's process, and that is worth while.
+  bool can_read(int rank) {
+    const rank_state& other = state(rank);
+    std::uint64_t seen = 0;
+    return peer_memory::fast() &&
+           peer_memory::read(other.process.pid, reinterpret_cast<std::byte*>(&seen), other.probe, sizeof seen) &&
+           seen == probe_value(rank);
+  }
+  /// Reads it. Throws `peer_failed` if the process is gone.
+  void read(int rank, std::byte* to, std::uint64_t from, std::size_t bytes) {
+    if (peer_memory::read(state(rank).process.pid, to, from, bytes)) [[likely]]
+      return;
+    const int wrong = errno;
+    look_for_dead();
+    check();
+    fail({errc::peer_failed, rank,
+          message() << "the memory of rank " << rank << " (process " << state(rank).process.pid
+                    << ") cannot be read any more: " << std::generic_category().message(wrong)});
+    raise();
+  }
 
   TUTTI_ALWAYS_INLINE void write_call(int rank, const call& c) {
     const std::uint64_t signature =
@@ -291,6 +322,8 @@ class processes_group {
     return there;
   }
 
+  static std::uint64_t probe_value(int rank) { return 0x7475747469000000 + static_cast<std::uint64_t>(rank); }
+
   void wake_all() noexcept {
     for (int rank = 0; rank < size_; ++rank) state(rank).bell.wake();
   }
@@ -330,6 +363,7 @@ class processes_group {
   head* head_;
   int size_;
   int rank_ = -1;
+  std::uint64_t probe_ = 0;
   fork_guard guard_;
   wait_policy policy_;
   few_known<const call_signature*, std::uint64_t> signatures_;

@@ -47,11 +47,14 @@ struct alignas(128) message_slot {
   std::uint64_t where = 0;   // 0: the bytes are in `payload`; else as the group tells places in memory
   std::byte payload[inline_bytes] = {};
 
-  /// Bytes, or on a board where in the vector they begin; and whether they lie in the sender's own memory, not in
-  /// a copy.
-  void describe(std::uint64_t size, bool direct) { extent = size << 1 | (direct ? 1 : 0); }
-  std::uint64_t size() const { return extent >> 1; }
+  /// Bytes, or on a board where in the vector they begin; whether they lie in the sender's own memory, not in a copy;
+  /// and whether that is memory of the sender's process, which the receiver asks the kernel for.
+  void describe(std::uint64_t size, bool direct, bool remote = false) {
+    extent = size << 2 | (direct ? 1 : 0) | (remote ? 2 : 0);
+  }
+  std::uint64_t size() const { return extent >> 2; }
   bool direct() const { return (extent & 1) != 0; }
+  bool remote() const { return (extent & 2) != 0; }
   /// Puts up to `inline_bytes` bytes into the slot, its second line first: whoever polls the first takes it away from
   /// this processor, and all that is written there after waits for the second.
   TUTTI_ALWAYS_INLINE void hold(const std::byte* data, std::size_t bytes) {
@@ -80,6 +83,7 @@ struct channel {
   // Written by the receiver only. `claimed > consumed` while it reads memory of the sender.
   alignas(64) std::atomic<std::uint64_t> consumed{0};
   alignas(64) std::atomic<std::uint64_t> claimed{0};
+  std::atomic<bool> reads{false};  // the receiver can read the memory of the sender's process
 
   message_slot& slot(std::uint64_t message) { return slots[message % capacity]; }
 };

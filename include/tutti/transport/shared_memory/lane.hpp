@@ -27,7 +27,9 @@ namespace tutti::detail {
 /// - `look_for_dead()`: fails the group if a rank has gone without a word; `longest_nap`: between looks;
 /// - `waits_for_readers`: a failing rank waits until nobody reads its memory; else who has read it looks afterwards
 ///   whether the group has failed meanwhile, by `check_after_reading()`;
-/// - `piece_bytes`, `shown_copy_bytes`: the size of copies in channels and on boards.
+/// - where not everything is shown: `can_read(rank)`, `read(rank, to, from, bytes)`, `least_read`: messages of at least
+///   so many bytes are read from the memory of the other process, if that can be;
+/// - `piece_bytes()`, `shown_copy_bytes`: the size of copies in channels and on boards.
 template <class Group>
 class shared_memory_lane : public lane_boards<Group> {
   using boards = lane_boards<Group>;
@@ -37,7 +39,9 @@ class shared_memory_lane : public lane_boards<Group> {
   using boards::boards;
 
   /// Messages larger than this, if they have more than one element, should be sent as several.
-  static constexpr std::size_t piece_bytes = Group::shows_all ? SIZE_MAX : Group::piece_bytes;
+  std::size_t piece_bytes() const requires(!Group::shows_all) { return group_->piece_bytes(); }
+  /// Whether messages may be read from the memory of other processes.
+  static constexpr bool lands = !Group::shows_all;
   /// Shared rounds of vectors up to this size.
   static constexpr std::size_t shown_bytes = Group::shows_all ? SIZE_MAX : Group::shown_copy_bytes;
 

@@ -4,6 +4,7 @@
 #include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
+#include <tutti/transport/shared_memory/heap_memory.hpp>
 #include <tutti/transport/shared_memory/lane_waiting.hpp>
 #include <tutti/transport/shared_memory/staging.hpp>
 
@@ -28,7 +29,7 @@ class lane_channels : public lane_waiting<Group> {
         in_(static_cast<std::size_t>(group.size())),
         quota_(quota_for(group.size() - 1)),
         small_(group, chunks_for(group.size() - 1), small_bytes, group.size() - 1),
-        pieces_(group, chunks_for(group.size() - 1), Group::piece_bytes, group.size() - 1) {
+        pieces_(group, chunks_for(group.size() - 1), group.piece_bytes(), group.size() - 1) {
     direct_.reserve(static_cast<std::size_t>(group.size()));
     waiting_.reserve(static_cast<std::size_t>(group.size()));
   }
@@ -39,16 +40,22 @@ class lane_channels : public lane_waiting<Group> {
       o.to = &group_->connect(index_, rank_, peer);
     if (o.queued() || full(o)) [[unlikely]]
       return queue(peer, o, data, bytes, copy);
-    if constexpr (!Group::shows_all) copy |= !group_->shows(data, bytes);
+    if constexpr (!Group::shows_all) {
+      if (!group_->shows(data, bytes)) {
+        if (readable(o, bytes)) return post_remote(peer, o, data, bytes);
+        copy = true;
+      }
+    }
     if (copy && bytes > message_slot::inline_bytes) return send_copy(peer, o, data, bytes);
     post(peer, o, data, bytes, copy);
     return copy;
   }
 
-  TUTTI_ALWAYS_INLINE const std::byte* view(int peer, std::size_t bytes) {
+  TUTTI_ALWAYS_INLINE const std::byte* view(int peer, std::size_t bytes,
+                                            [[maybe_unused]] std::byte* landing = nullptr) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
     if (i.from == nullptr) [[unlikely]]
-      i.from = &group_->connect(index_, peer, rank_);
+      accept(i, peer);
     const message_slot& s = i.from->slot(i.next);
     if (bytes > message_slot::first_line_bytes) s.prefetch_second_line();
     if (!s.arrived(i.next + 1)) {
@@ -63,6 +70,9 @@ class lane_channels : public lane_waiting<Group> {
     outgoing& o = out_[static_cast<std::size_t>(peer)];
     const auto more = static_cast<std::int32_t>(s.consumed - static_cast<std::uint32_t>(o.consumed));
     if (more > 0) o.consumed += static_cast<std::uint32_t>(more);
+    if constexpr (!Group::shows_all) {
+      if (s.remote()) return fetch(peer, i, s, landing);
+    }
     return s.where == 0 ? s.payload : group_->at(s.where);
   }
 
@@ -88,10 +98,10 @@ class lane_channels : public lane_waiting<Group> {
   }
 
   bool try_recv(int peer, std::byte* data, std::size_t bytes) {
-    const std::byte* const from = view(peer, bytes);
+    const std::byte* const from = view(peer, bytes, data);
     if (from == nullptr) return false;
     claim(peer);
-    if (bytes != 0) std::memcpy(data, from, bytes);
+    if (bytes != 0 && from != data) std::memcpy(data, from, bytes);
     release(peer);
     return true;
   }
@@ -153,6 +163,7 @@ class lane_channels : public lane_waiting<Group> {
   struct incoming {
     channel* from = nullptr;
     std::uint64_t next = 0;
+    heap_memory fetched;  // what was read from the memory of its process
   };
   struct queued_send {
     const std::byte* data;
@@ -199,6 +210,32 @@ class lane_channels : public lane_waiting<Group> {
     }
   }
 
+  [[gnu::noinline, gnu::cold]] void accept(incoming& i, int peer) {
+    i.from = &group_->connect(index_, peer, rank_);
+    if constexpr (!Group::shows_all) {
+      if (group_->can_read(peer)) i.from->reads.store(true, std::memory_order_release);
+    }
+  }
+  /// Brings a message here from the memory of its sender's process: to `landing`, or if that is null to memory of the
+  /// lane.
+  [[gnu::noinline]] const std::byte* fetch(int peer, incoming& i, const message_slot& s, std::byte* landing) {
+    const std::size_t bytes = s.size();
+    if (landing == nullptr) {
+      if (i.fetched.size() < bytes) i.fetched = heap_memory(bytes);
+      landing = i.fetched.data();
+    }
+    group_->read(peer, landing, s.where, bytes);
+    return landing;
+  }
+  /// Whether the peer had better read these bytes in the memory of this process.
+  static bool readable(const outgoing& o, std::size_t bytes) {
+    if constexpr (Group::shows_all) {
+      return false;
+    } else {
+      return bytes >= Group::least_read && o.to->reads.load(std::memory_order_acquire);
+    }
+  }
+
   TUTTI_ALWAYS_INLINE void post(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
     message_slot& s = o.to->slot(o.posted);
     const std::uint64_t message = ++o.posted;
@@ -207,15 +244,29 @@ class lane_channels : public lane_waiting<Group> {
       s.where = 0;
     } else {
       s.where = group_->where(data);
-      if (o.direct <= o.consumed || direct_.empty() || direct_.back() != peer) direct_.push_back(peer);
-      o.direct = message;
+      hold_until(peer, o, message);
     }
     tell(peer, s, message, bytes, !copy);
   }
+  /// The memory of a message stays as it is until the peer has read it.
+  TUTTI_ALWAYS_INLINE void hold_until(int peer, outgoing& o, std::uint64_t message) {
+    if (o.direct <= o.consumed || direct_.empty() || direct_.back() != peer) direct_.push_back(peer);
+    o.direct = message;
+  }
+  /// False: the bytes are not copied.
+  bool post_remote(int peer, outgoing& o, const std::byte* data, std::size_t bytes) {
+    message_slot& s = o.to->slot(o.posted);
+    const std::uint64_t message = ++o.posted;
+    s.where = reinterpret_cast<std::uintptr_t>(data);
+    hold_until(peer, o, message);
+    tell(peer, s, message, bytes, true, true);
+    return false;
+  }
 
-  TUTTI_ALWAYS_INLINE void tell(int peer, message_slot& s, std::uint64_t message, std::size_t bytes, bool direct) {
+  TUTTI_ALWAYS_INLINE void tell(int peer, message_slot& s, std::uint64_t message, std::size_t bytes, bool direct,
+                                bool remote = false) {
     s.fingerprint = fingerprint_;
-    s.describe(bytes, direct);
+    s.describe(bytes, direct, remote);
     s.consumed = static_cast<std::uint32_t>(in_[static_cast<std::size_t>(peer)].next);
     s.turn.store(static_cast<std::uint32_t>(message), std::memory_order_release);
     group_->state(peer).bell.ring();
@@ -315,6 +366,8 @@ class lane_channels : public lane_waiting<Group> {
       post_copy(peer, o, q.data, q.bytes);
     } else if (Group::shows_all || group_->shows(q.data, q.bytes)) {
       post(peer, o, q.data, q.bytes, false);
+    } else if (readable(o, q.bytes)) {
+      post_remote(peer, o, q.data, q.bytes);
     } else if (q.bytes <= message_slot::inline_bytes) {
       post(peer, o, q.data, q.bytes, true);
     } else {

@@ -7,6 +7,7 @@
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
+#include <tutti/transport/shared_memory/heap_memory.hpp>
 #include <tutti/transport/shared_memory/lane.hpp>
 
 #include <atomic>
@@ -17,21 +18,6 @@
 #include <utility>
 
 namespace tutti::detail {
-
-/// Memory on the heap, aligned to cache lines.
-class heap_memory {
- public:
-  heap_memory() = default;
-  explicit heap_memory(std::size_t bytes) : lines_((bytes + sizeof(line) - 1) / sizeof(line)) {}
-  std::size_t size() const { return lines_.size() * sizeof(line); }
-  std::byte* data() { return size() == 0 ? nullptr : lines_[0].bytes; }
-
- private:
-  struct alignas(64) line {
-    std::byte bytes[64];
-  };
-  owned_array<line> lines_;
-};
 
 /// What the others may know of one rank.
 struct alignas(128) rank_state {
@@ -47,7 +33,6 @@ class threads_group {
   using memory = heap_memory;
   static constexpr bool shows_all = true;
   static constexpr bool waits_for_readers = true;
-  static constexpr std::size_t piece_bytes = 4096;
   static constexpr std::size_t shown_copy_bytes = 4096;
   static constexpr std::chrono::milliseconds longest_nap{100};
 
@@ -68,6 +53,7 @@ class threads_group {
   const wait_policy& policy() const { return policy_; }
   rank_state& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
 
+  static std::size_t piece_bytes() { return shown_copy_bytes; }
   static heap_memory make_memory(std::size_t bytes) { return heap_memory(bytes); }
   static std::uint64_t where(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
   static const std::byte* at(std::uint64_t where) { return reinterpret_cast<const std::byte*>(where); }

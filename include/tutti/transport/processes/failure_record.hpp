@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -17,8 +18,9 @@ class failure_record {
   /// Longer texts are cut.
   static constexpr std::size_t most_text = 4000;
 
-  bool there() const noexcept { return (state_.load(std::memory_order_relaxed) & 3) == written; }
-  /// The same, and what it says can be read.
+  /// It is written, or being written: from then on what a rank that fails lets others read may change.
+  bool there() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
+  /// What it says can be read.
   bool readable() const noexcept { return (state_.load(std::memory_order_acquire) & 3) == written; }
 
   /// Writes it, unless another has or is about to; whether it was this one. `gone`: a rank that is known to be dead, or
@@ -29,6 +31,7 @@ class failure_record {
       if (seen == 0) continue;
       if (gone < 0 || seen != mark(gone, writing)) return false;
     }
+    TUTTI_FAULT_POINT("processes.fail");
     kind_ = what.kind;
     peer_ = what.peer;
     length_ = static_cast<std::uint32_t>(what.text.size() < most_text ? what.text.size() : most_text);

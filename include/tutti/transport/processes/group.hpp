@@ -18,6 +18,7 @@
 #include <tutti/transport/shared_memory/channel.hpp>
 #include <tutti/transport/shared_memory/lane.hpp>
 
+#include <sched.h>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -176,7 +177,7 @@ class processes_group {
   /// Throws what the group failed of, if it failed.
   TUTTI_ALWAYS_INLINE void check() {
     if (failed()) [[unlikely]]
-      raise_if_failed();
+      raise();
   }
   void check_after_reading() {
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -184,13 +185,19 @@ class processes_group {
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
     if (!guard_.armed()) raise_forked();
-    while (!head_->failed.readable()) cpu_pause();
+    // Whoever writes down why may die before it has.
+    while (!head_->failed.readable()) {
+      sched_yield();
+      look_for_dead();
+    }
     head_->failed.read().raise();
   }
   /// The group becomes unusable; the first reason stays. Wakes everyone. `gone`: a rank known to be dead.
   [[gnu::noinline, gnu::cold]] void fail(const failure& f, int gone = -1) noexcept {
     if (!guard_.armed()) return;
     if (head_->failed.write(rank_, f, gone)) wake_all();
+    // The memory that others read is written again only after that.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   /// Whether it failed, and that rank said so.
   bool told_by(int rank) const { return head_->failed.readable() && head_->failed.writer() == rank; }
@@ -326,10 +333,6 @@ class processes_group {
 
   void wake_all() noexcept {
     for (int rank = 0; rank < size_; ++rank) state(rank).bell.wake();
-  }
-  [[gnu::noinline, gnu::cold]] void raise_if_failed() {
-    if (!guard_.armed()) raise_forked();
-    if (head_->failed.readable()) raise();
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise_forked() const {
     throw usage_error(message() << "this process was made by fork() in rank " << rank_

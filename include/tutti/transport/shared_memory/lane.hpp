@@ -62,7 +62,10 @@ class shared_memory_lane : public lane_boards<Group> {
     this->begin_channels_round();
   }
 
-  TUTTI_ALWAYS_INLINE bool settled() { return this->boards_settled() && this->channels_settled(); }
+  TUTTI_ALWAYS_INLINE bool settled() {
+    const bool sent = this->channels_settled();
+    return this->boards_settled() && sent;
+  }
 
   [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
     this->awake();

@@ -32,7 +32,10 @@ class lane_boards : public lane_channels<Group> {
   // Shows `bytes` bytes that begin `origin` bytes into this rank's vector to one reader, or to several (-1); false
   // while there is no room.
   bool publish(int reader, const std::byte* data, std::size_t bytes, std::size_t origin, bool copy) {
-    if (shared_ >= ended_by_all_ + board::capacity && !make_room()) return false;
+    if (shared_ >= ended_by_all_ + board::capacity && !make_room()) {
+      this->send_waiting();
+      return false;
+    }
     slot_readers_[shared_ % board::capacity] = reader;
     message_slot& s = boards_[rank_].slot(shared_);
     published_ = true;
@@ -71,6 +74,7 @@ class lane_boards : public lane_channels<Group> {
     const message_slot& s = boards_[peer].slot(shared_);
     if (two_lines_) s.prefetch_second_line();
     if (!s.arrived(shared_ + 1)) {
+      this->send_waiting();
       awaited_ = peer;
       return nullptr;
     }

@@ -60,8 +60,7 @@ class lane_channels : public lane_waiting<Group> {
     if (bytes > message_slot::first_line_bytes) s.prefetch_second_line();
     if (!s.arrived(i.next + 1)) {
       awaited_ = peer;
-      if (!waiting_.empty()) [[unlikely]]
-        flush();
+      send_waiting();
       return nullptr;
     }
     if (s.fingerprint != fingerprint_ || s.size() != bytes) [[unlikely]]
@@ -91,10 +90,7 @@ class lane_channels : public lane_waiting<Group> {
     i.from->consumed.store(++i.next, std::memory_order_release);
     group_->state(peer).bell.ring();
     // One message taken in is room to send another.
-    if constexpr (!Group::shows_all) {
-      if (!waiting_.empty()) [[unlikely]]
-        flush();
-    }
+    if constexpr (!Group::shows_all) send_waiting();
   }
 
   bool try_recv(int peer, std::byte* data, std::size_t bytes) {
@@ -110,6 +106,12 @@ class lane_channels : public lane_waiting<Group> {
   using waiting::awaited_, waiting::fingerprint_, waiting::group_, waiting::index_, waiting::rank_;
 
   void begin_channels_round() { ++round_number_; }
+
+  /// To be called wherever a rank waits: others may wait for what it has not sent for want of room.
+  TUTTI_ALWAYS_INLINE void send_waiting() {
+    if (!waiting_.empty()) [[unlikely]]
+      flush();
+  }
 
   TUTTI_ALWAYS_INLINE bool channels_settled() { return (waiting_.empty() && direct_.empty()) || settle_channels(); }
 

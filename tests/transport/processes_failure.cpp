@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// A rank dies while it writes down why the group fails: nobody takes the group for sound meanwhile, and nobody waits for
-// the dead.
+// A rank dies while it writes down why the group fails: nobody takes the group for sound meanwhile, nor waits for the
+// dead.
 
 #define TUTTI_FAULT_POINTS
 #include <tutti/core/fault_point.hpp>

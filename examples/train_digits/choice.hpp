@@ -63,16 +63,10 @@ void with_rule(const options& wanted, Use use) {
   throw input_error("--rule is '" + wanted.rule + "', not plain, momentum or nesterov");
 }
 
-/// Runs `body(comm)` on every rank of the transport that is asked for.
-template <class Body>
-void with_transport(const options& wanted, Body body) {
-  if (wanted.transport == "threads") return tutti::run(wanted.ranks, body);
-  throw input_error("--transport is '" + wanted.transport + "', not threads");
-}
-
 /// Throws `input_error` if a name is not known.
 inline void check_names(const options& wanted) {
-  if (wanted.transport != "threads") with_transport(wanted, [](auto&) {});
+  if (wanted.transport != "threads" && wanted.transport != "processes" && wanted.transport != "launched")
+    throw input_error("--transport is '" + wanted.transport + "', not threads, processes or launched");
   with_rule(wanted, [](auto) {});
   with_sync(wanted, [](auto) {});
 }

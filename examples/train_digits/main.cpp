@@ -3,19 +3,19 @@
 
 #include "choice.hpp"
 #include "images.hpp"
-#include "loss_chart.hpp"
 #include "options.hpp"
-#include "progress.hpp"
-#include "training.hpp"
+#include "ranks.hpp"
+#include "report.hpp"
 
-#include <tutti/training/sgd.hpp>
-#include <tutti/tutti.hpp>
+#include <tutti/communicator/environment.hpp>
+
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
 #include <fstream>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace digits {
 namespace {
@@ -34,59 +34,38 @@ task load(const options& wanted) {
   return {std::move(training), std::move(held_out)};
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
+/// Which rank this process is to be: that which its launcher says, who then also says how many there are. Else 0: it
+/// is where the others are started. Throws `input_error` if there should be a launcher and is none.
+int find_rank(options& wanted) {
+  if (wanted.transport != "launched") return 0;
+  if (wanted.ranks_given) throw input_error("--ranks and --transport launched exclude each other");
+  try {
+    const tutti::launched me = tutti::from_environment();
+    wanted.ranks = me.size;
+    return me.rank;
+  } catch (const tutti::usage_error& wrong) {
+    throw input_error("--transport launched: " + std::string(wrong.what()));
+  }
 }
 
-int run(const options& wanted) {
+void run(options wanted) {
   check_names(wanted);
+  const int rank = find_rank(wanted);
   const task work = load(wanted);
-  // Better to know now than after the training.
-  std::ofstream chart(wanted.chart);
-  if (!chart) throw input_error(wanted.chart + ": cannot be written");
+  std::ofstream chart;
+  if (rank == 0) {
+    // Better to know now than after the training.
+    chart.open(wanted.chart);
+    if (!chart) throw input_error(wanted.chart + ": cannot be written");
+    report::begin(work, wanted);
+  }
+  (wanted.transport == "threads" ? train_on_threads : train_on_processes)(work, wanted, chart);
+}
 
-  const std::string network = std::to_string(work.training.pixels_each()) + "-" + std::to_string(perceptron::hidden) +
-                              "-" + std::to_string(classes);
-  std::printf("%zu training and %zu held-out images of %zux%zu pixels\n", work.training.count(), work.held_out.count(),
-              work.training.width, work.training.height);
-  std::printf("%s perceptron, %d ranks (%s), %s by %s, %s, batch %zu, rate %g\n", network.c_str(), wanted.ranks,
-              wanted.transport.c_str(), wanted.sync.c_str(), wanted.algorithm.c_str(), wanted.rule.c_str(),
-              wanted.batch, wanted.rate);
-
-  std::vector<epoch_result> results;
-  progress shown(stdout, wanted.epochs);
-  with_transport(wanted, [&](auto& comm) {
-    const auto on_epoch = [&](int epoch, const epoch_result& result) {
-      if (comm.rank() != 0) return;
-      results.push_back(result);
-      shown.epoch_done(epoch, result);
-    };
-    perceptron model(work.training.pixels_each(), work.training.brightest);
-    std::vector<float> weights(model.parameters());
-    model.initialise(weights, wanted.seed);
-    with_rule(wanted, [&](auto rule) {
-      with_sync(wanted, [&](auto sync) {
-        tutti::sgd optimizer(comm, weights, rule, sync);
-        const auto step = [&](std::span<float> gradient, std::size_t samples) { optimizer.step(gradient, samples); };
-        train(comm, work, wanted, model, weights, step, on_epoch);
-      });
-    });
-  });
-  shown.finish();
-
-  char accuracy[32];
-  std::snprintf(accuracy, sizeof accuracy, "%.3f", results.back().accuracy);
-  chart << loss_chart(results, "Loss of a " + network + " perceptron: " + accuracy + " of the held-out images right",
-                      std::to_string(work.training.count()) + " training images, " + std::to_string(wanted.ranks) +
-                          " ranks, " + wanted.sync + " by " + wanted.algorithm + ", " + wanted.rule + ", batch " +
-                          std::to_string(wanted.batch) + ", rate " + number(wanted.rate));
-  chart.close();
-  if (!chart) throw input_error(wanted.chart + ": cannot be written");
-  std::printf("loss curve in %s\n", wanted.chart.c_str());
-  std::printf("accuracy %s\n", accuracy);
-  return 0;
+/// One line on standard error.
+void complain(const char* what) {
+  // A process that was killed has left the line unfinished that it was redrawing.
+  std::fprintf(stderr, "%strain_digits: %s\n", isatty(fileno(stderr)) != 0 ? "\r\033[K" : "", what);
 }
 
 }  // namespace
@@ -99,12 +78,13 @@ int main(int argc, char** argv) {
       std::fputs(digits::help().c_str(), stdout);
       return 0;
     }
-    return digits::run(wanted);
+    digits::run(wanted);
+    return 0;
   } catch (const digits::input_error& wrong) {
-    std::fprintf(stderr, "train_digits: %s\n", wrong.what());
+    digits::complain(wrong.what());
     return 2;
   } catch (const std::exception& failed) {
-    std::fprintf(stderr, "train_digits: %s\n", failed.what());
+    digits::complain(failed.what());
     return 1;
   }
 }

@@ -52,8 +52,11 @@ struct flag {
 // One table for the parser and for --help.
 constexpr flag flags[] = {
     {"--ranks", "N", "ranks that train together",
-     [](options& o, std::string_view f, std::string_view v) { set_whole(o.ranks, f, v, 1, 256); }},
-    {"--transport", "NAME", "how the ranks are joined: threads",
+     [](options& o, std::string_view f, std::string_view v) {
+       set_whole(o.ranks, f, v, 1, 256);
+       o.ranks_given = true;
+     }},
+    {"--transport", "NAME", "threads, processes, or launched: processes that mpirun or the like starts",
      [](options& o, std::string_view f, std::string_view v) { set_text(o.transport, f, v); }},
     {"--algorithm", "NAME", "algorithm of the collectives, 'auto' chooses by cost",
      [](options& o, std::string_view f, std::string_view v) { set_text(o.algorithm, f, v); }},

@@ -10,6 +10,7 @@ namespace digits {
 /// What the command line asks for.
 struct options {
   int ranks = 4;
+  bool ranks_given = false;
   std::string transport = "threads";
   std::string algorithm = "auto";
   std::string sync = "all_reduce";

@@ -17,7 +17,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace digits {
 
@@ -32,7 +31,7 @@ void train(Communicator& comm, const task& work, const options& wanted, perceptr
            std::span<const float> weights, const step_function& step, OnEpoch on_epoch) {
   const images& training = work.training;
   const images& held_out = work.held_out;
-  std::vector<float> gradient(weights.size());
+  auto gradient = comm.template allocate<float>(weights.size());
 
   for (int epoch = 1; epoch <= wanted.epochs; ++epoch) {
     enum { training_loss, held_out_loss, held_out_right };

@@ -21,7 +21,11 @@ for value in 0 -0.1 nan inf fast 0.1x 1e999; do rejects "--rate is '$value', not
 rejects "--seed is '-1'" --seed -1
 rejects "--rule is 'adagrad', not plain, momentum or nesterov" --rule adagrad
 rejects "--sync is 'hope', not all_reduce or parameter_server" --sync hope
-rejects "--transport is 'pigeon', not threads" --transport pigeon
+rejects "--transport is 'pigeon', not threads, processes or launched" --transport pigeon
+rejects "--ranks and --transport launched exclude each other" --transport launched --ranks 2
+unset TUTTI_RANK TUTTI_SIZE RANK WORLD_SIZE OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS
+rejects "--transport launched: .*no launcher says which rank this is; looked for TUTTI_RANK and TUTTI_SIZE" --transport launched
+TUTTI_RANK=2 TUTTI_SIZE=2 rejects 'TUTTI_RANK is "2", expected less than TUTTI_SIZE' --transport launched
 rejects "--algorithm is 'magic'.*all_reduce: auto, flat, ring" --algorithm magic
 rejects "--algorithm is 'naive'.*parameter_server: auto" --sync parameter_server --algorithm naive
 rejects "--images needs --labels" --images x
@@ -126,11 +130,12 @@ for file in good.csv crlf.csv; do
 done
 
 # Policies that add in rank order print the same to the last digit.
+results() { grep -E '^(epoch|accuracy)' "$1" | without_times /dev/stdin; }
 accepts one --ranks 3 --epochs 3 --algorithm naive
 for choice in "all_reduce flat" "all_reduce single_master" "parameter_server single_master"; do
   read -r sync algorithm <<<"$choice"
   accepts other --ranks 3 --epochs 3 --sync "$sync" --algorithm "$algorithm"
-  cmp -s <(grep -E '^(epoch|accuracy)' one | without_times /dev/stdin) <(grep -E '^(epoch|accuracy)' other | without_times /dev/stdin) ||
+  cmp -s <(results one) <(results other) ||
     fail "$sync by $algorithm differs from all_reduce by naive"
 done
 
@@ -166,6 +171,81 @@ awk -v a="$(accuracy_of idx_test)" 'BEGIN { exit !(a >= 0.8) }' || fail "IDX wit
 timeout 60 "$program" --rate 1e30 --epochs 3 >out 2>err
 [[ $? == 1 && $(wc -l <err) == 1 ]] && grep -q 'the loss is not finite after epoch 1: try a lower --rate' err ||
   fail "a rate that diverges: '$(cat err)'"
+
+# --- ranks that are processes
+for choice in "all_reduce ring" "parameter_server binomial"; do
+  read -r sync algorithm <<<"$choice"
+  accepts threads --ranks 3 --epochs 5 --sync "$sync" --algorithm "$algorithm" --chart threads.svg
+  accepts processes --ranks 3 --epochs 5 --sync "$sync" --algorithm "$algorithm" --chart processes.svg --transport processes
+  cmp -s <(results threads) <(results processes) || fail "$sync by $algorithm gives something else on processes"
+  cmp -s threads.svg processes.svg || fail "$sync by $algorithm draws something else on processes"
+done
+grep -q ', 3 ranks (processes), ' processes || fail "the transport is not told: $(sed -n 2p processes)"
+accepts some --transport processes --epochs 8
+awk -v a="$(accuracy_of some)" 'BEGIN { exit !(a >= 0.92) }' || fail "4 processes: $(tail -n 1 some)"
+timeout 60 "$program" --transport processes --rate 1e30 --epochs 3 >out 2>err
+[[ $? == 1 && $(wc -l <err) == 1 ]] && grep -qE '^train_digits: rank [0-3] failed: the loss is not finite after epoch 1' err ||
+  fail "a rate that diverges on processes: '$(cat err)'"
+
+# launched RANKS ARGUMENTS: starts so many; `started` are their process ids, out.RANK and err.RANK their output. That of
+# rank 0 can be read from descriptor 3.
+mkfifo out.0
+launched() {
+  local size=$1 rank
+  shift
+  started=()
+  for ((rank = size - 1; rank >= 0; --rank)); do
+    TUTTI_RANK=$rank TUTTI_SIZE=$size TUTTI_JOB="train_digits $$" timeout 60 \
+      "$program" --transport launched "$@" >out.$rank 2>err.$rank </dev/null &
+    started[rank]=$!
+  done
+  exec 3<out.0
+}
+# ended CODE RANK: how it ended, and that it had nothing to say on standard error if all is well.
+ended() {
+  wait "${started[$2]}"
+  local code=$?
+  [[ $code == "$1" && ($code != 0 || ! -s err.$2) ]] || fail "launched rank $2 ended with $code, not $1: '$(cat err.$2)'"
+}
+launched 3 --epochs 5 --sync parameter_server --algorithm binomial --chart launched.svg
+cat <&3 >output
+for rank in 0 1 2; do ended 0 $rank; done
+cmp -s <(results processes) <(results output) || fail "launched ranks give something else than forked ones"
+[[ ! -s out.1 && ! -s out.2 ]] || fail "not only rank 0 tells how it goes"
+cmp -s processes.svg launched.svg || fail "launched ranks draw something else"
+
+# A rank is killed while it trains: the others end at once and say which. Its lines come through a pipe, which ends when
+# the last of them has.
+children_of() { pgrep -P "$1" | awk -v parent="$1" '{ print ($1 < parent), $1 }' | sort -k1,1n -k2,2n | cut -d' ' -f2; }
+mkfifo lines
+until_trains() {
+  while read -r line <&3; do [[ $line == epoch* ]] && return; done
+  fail "no line about an epoch"
+}
+for victim in 0 2; do
+  timeout 60 "$program" --transport processes --ranks 3 --epochs 1000000 >lines 2>err </dev/null &
+  parent=$!
+  exec 3<lines
+  until_trains
+  mapfile -t ranks < <(children_of "$(children_of $parent)") # of the program, which is the child of timeout
+  [[ ${#ranks[@]} == 3 ]] || fail "3 ranks are ${#ranks[@]} processes"
+  kill -KILL "${ranks[victim]}"
+  cat <&3 >/dev/null
+  wait $parent
+  code=$?
+  [[ $code == 1 && $(wc -l <err) == 1 ]] && grep -qE "^train_digits: rank $victim was killed by signal 9 \(Killed\)" err ||
+    fail "rank $victim was killed: exit code $code, '$(cat err)'"
+done
+launched 3 --epochs 1000000
+until_trains
+kill -KILL "$(children_of "${started[1]}")"
+cat <&3 >/dev/null
+for rank in 0 2; do
+  ended 1 $rank
+  grep -qE '^train_digits: rank 1 \(process [0-9]+\) has ended without a word' err.$rank && [[ $(wc -l <err.$rank) == 1 ]] ||
+    fail "launched rank 1 was killed, rank $rank: '$(cat err.$rank)'"
+done
+exec 3<&-
 
 # On a terminal one line is redrawn; the last lines are the same.
 if command -v script >/dev/null; then

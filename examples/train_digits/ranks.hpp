@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A file for each transport: every algorithm is compiled for each, side by side.
+
+#include "images.hpp"
+#include "options.hpp"
+
+#include <fstream>
+
+namespace digits {
+
+/// Trains on `wanted.ranks` threads of this process. Rank 0 says how it goes on and draws the picture into `chart`.
+void train_on_threads(const task& work, const options& wanted, std::ofstream& chart);
+
+/// The same on processes: forked from this one, or, if `wanted.transport` is "launched", those that a launcher started,
+/// of which this is one.
+void train_on_processes(const task& work, const options& wanted, std::ofstream& chart);
+
+}  // namespace digits

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-/// Everything that needs no dependency beyond the standard library and the operating system.
+/// What most programs need: every collective and algorithm, on ranks that are threads. Ranks that are processes
+/// (tutti/run_processes.hpp) or simulated (tutti/run_simulated.hpp), training, simulation and explanations have headers
+/// of their own, which would make every program longer to compile.
 
 #include <tutti/collective/allgather.hpp>
 #include <tutti/collective/allreduce.hpp>

@@ -5,6 +5,7 @@
 #include <tutti/communicator/environment.hpp>
 #include <tutti/communicator/process_launch.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/processes.hpp>
 #include <tutti/transport/processes/rendezvous.hpp>
@@ -26,12 +27,14 @@ void run_rank(processes_group& group, int rank, F& f) {
   f(comm);
   group.check();
   group.leave(rank);
+  TUTTI_FAULT_POINT("run.farewell");
   // Others may still read what this rank has sent, and must not take it for dead.
   group.sleep_until([&] {
     for (int other = 0; other < group.size(); ++other)
       if (!group.has_left(other)) return false;
     return true;
   });
+  TUTTI_FAULT_POINT("run.all_left");
   group.check();
   group.check_same_calls();
   group.check();
@@ -46,6 +49,7 @@ inline void meet(std::optional<processes_group>& group, const launched& me) {
                                 << me.local_size << " are on this host; ranks that are processes must share a host");
   if (me.rank == 0) {
     try {
+      TUTTI_FAULT_POINT("run.create");
       group.emplace(me.size);
     } catch (const error& e) {
       refuse_all(0, me.size, me.job, {static_cast<errc>(e.code().value()), 0, e.what()}, options);
@@ -53,6 +57,7 @@ inline void meet(std::optional<processes_group>& group, const launched& me) {
     }
   }
   share_descriptor(me.rank, me.size, me.job, me.rank == 0 ? group->descriptor() : -1, options, [&](int descriptor) {
+    TUTTI_FAULT_POINT("run.attach");
     if (me.rank != 0) group.emplace(segment::attach(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)));
     group->attach(me.rank);
   });
@@ -63,8 +68,7 @@ inline void report_end(processes_group& group, const process_end& end) {
   if (end.well() && group.has_left(end.rank)) return;
   group.fail({errc::peer_failed, end.rank,
               end.well() ? std::string(message() << "rank " << end.rank << " ended before its function returned")
-                         : describe(end)},
-             end.rank);
+                         : describe(end)});
 }
 
 }  // namespace detail

@@ -13,6 +13,7 @@
 #else
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 
 #include <signal.h>
@@ -73,6 +74,7 @@ struct state {
   std::int64_t milliseconds = 0;
   std::atomic<std::uint64_t> matched{0};
   std::atomic<bool> fired{false};
+  std::atomic<std::int64_t> fired_at{0};
   std::atomic<std::uint64_t> hits{0};
   seen points[most_names] = {};
 };
@@ -106,6 +108,16 @@ inline void arm_regardless(const plan& p) {
 
 /// Whether what was armed last has happened, or is about to.
 inline bool fired() noexcept { return here().fired.load(std::memory_order_acquire); }
+
+/// The clock of `fired_at`, the same for all processes.
+inline std::int64_t nanoseconds_now() noexcept {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+/// When that was, in nanoseconds of `nanoseconds_now()`.
+inline std::int64_t fired_at() noexcept { return here().fired_at.load(std::memory_order_acquire); }
 
 /// How often any point was hit, armed or not.
 inline std::uint64_t hits() noexcept { return here().hits.load(std::memory_order_relaxed); }
@@ -287,6 +299,7 @@ inline void reach(const char* name) {
   if (std::strcmp(s.name, "*") != 0 && std::strcmp(s.name, name) != 0) return;
   const std::uint64_t hit = s.matched.fetch_add(1, std::memory_order_relaxed) + 1;
   if (hit != s.nth) return;
+  s.fired_at.store(nanoseconds_now(), std::memory_order_release);
   s.fired.store(true, std::memory_order_release);
   strike(s, what, name, hit);
 }

@@ -5,58 +5,57 @@
 #include <tutti/core/fault_point.hpp>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 
 namespace tutti::detail {
 
-/// Why a group of processes failed, in memory that they share: written once, by the first who knows. A writer that dies
-/// while it writes is succeeded by whoever finds it dead.
+/// Why a group of processes failed, in memory that they share. Each of them has a note of its own to write on; the one
+/// that is shown first is the reason, and stays as it is. So nobody waits for a writer, who may have died writing.
 class failure_record {
  public:
   /// Longer texts are cut.
   static constexpr std::size_t most_text = 4000;
 
-  /// It is written, or being written: from then on what a rank that fails lets others read may change.
-  bool there() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
-  /// What it says can be read.
-  bool readable() const noexcept { return (state_.load(std::memory_order_acquire) & 3) == written; }
+  struct note {
+    errc kind;
+    std::int32_t peer;
+    std::uint32_t length;
+    char text[most_text];
+  };
 
-  /// Writes it, unless another has or is about to; whether it was this one. `gone`: a rank that is known to be dead, or
-  /// -1.
-  bool write(int writer, const failure& what, int gone) noexcept {
-    std::uint32_t seen = 0;
-    while (!state_.compare_exchange_weak(seen, mark(writer, writing), std::memory_order_acq_rel)) {
-      if (seen == 0) continue;
-      if (gone < 0 || seen != mark(gone, writing)) return false;
-    }
-    TUTTI_FAULT_POINT("processes.fail");
-    kind_ = what.kind;
-    peer_ = what.peer;
-    length_ = static_cast<std::uint32_t>(what.text.size() < most_text ? what.text.size() : most_text);
-    std::memcpy(text_, what.text.data(), length_);
-    state_.store(mark(writer, written), std::memory_order_release);
-    return true;
+  bool there() const noexcept { return shown_.load(std::memory_order_relaxed) != 0; }
+  /// The same, and what is shown can be read.
+  bool readable() const noexcept { return shown_.load(std::memory_order_acquire) != 0; }
+
+  /// Writes a note, of which only this writer (a rank, or -1) knows, and shows it, unless another is shown by then;
+  /// whether it is this one.
+  bool show(note& mine, int writer, const failure& what) noexcept {
+    std::uint32_t none = shown_.load(std::memory_order_acquire);
+    if (none != 0) return false;
+    mine.kind = what.kind;
+    mine.peer = what.peer;
+    mine.length = static_cast<std::uint32_t>(what.text.size() < most_text ? what.text.size() : most_text);
+    TUTTI_FAULT_POINT("failure.writing");
+    std::memcpy(mine.text, what.text.data(), mine.length);
+    TUTTI_FAULT_POINT("failure.written");
+    const bool first = shown_.compare_exchange_strong(none, mark(writer), std::memory_order_acq_rel);
+    TUTTI_FAULT_POINT("failure.shown");
+    return first;
   }
 
-  /// Once it is readable.
-  int writer() const noexcept { return static_cast<int>(state_.load(std::memory_order_acquire) >> 2) - 2; }
-  failure read() const { return {kind_, peer_, std::string(text_, length_)}; }
+  /// Whose note is shown, once it is readable.
+  int writer() const noexcept { return static_cast<int>(shown_.load(std::memory_order_acquire)) - 2; }
+  /// What that note says.
+  static failure read(const note& shown) { return {shown.kind, shown.peer, std::string(shown.text, shown.length)}; }
 
  private:
-  static constexpr std::uint32_t writing = 1;
-  static constexpr std::uint32_t written = 2;
   // The parent of the ranks is -1.
-  static constexpr std::uint32_t mark(int writer, std::uint32_t state) {
-    return static_cast<std::uint32_t>(writer + 2) << 2 | state;
-  }
+  static constexpr std::uint32_t mark(int writer) { return static_cast<std::uint32_t>(writer + 2); }
 
-  std::atomic<std::uint32_t> state_{0};
-  errc kind_{};
-  std::int32_t peer_ = -1;
-  std::uint32_t length_ = 0;
-  char text_[most_text] = {};
+  std::atomic<std::uint32_t> shown_{0};
 };
 
 }  // namespace tutti::detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/memory.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
@@ -88,6 +89,7 @@ class processes_group {
   /// This process is that rank from now on.
   void attach(int rank) {
     rank_ = rank;
+    TUTTI_FAULT_POINT("group.attach");
     guard_.arm();
     fence::available();
     policy_ = wait_policy::for_ranks(size_);
@@ -95,7 +97,9 @@ class processes_group {
     peer_memory::allow();
     probe_ = probe_value(rank);
     state(rank).probe = reinterpret_cast<std::uintptr_t>(&probe_);
+    TUTTI_FAULT_POINT("group.attach_known");
     state(rank).stage.store(attached, std::memory_order_release);
+    TUTTI_FAULT_POINT("group.attached");
     wake_all();
   }
 
@@ -107,8 +111,9 @@ class processes_group {
   /// A number that differs where programs lay out shared memory differently.
   static constexpr std::uint64_t layout() {
     std::uint64_t hash = 1;
-    for (const std::uint64_t part : {sizeof(head), sizeof(rank_state), sizeof(channel), sizeof(board), shown_copy_bytes,
-                                     std::size_t{channel::capacity}, std::size_t{board::capacity}})
+    for (const std::uint64_t part :
+         {sizeof(head), sizeof(rank_state), sizeof(failure_record::note), sizeof(channel), sizeof(board),
+          shown_copy_bytes, std::size_t{channel::capacity}, std::size_t{board::capacity}})
       hash = (hash ^ part) * 1099511628211ULL;
     return hash;
   }
@@ -121,7 +126,9 @@ class processes_group {
         places[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(to)];
     const std::uint64_t made = claim(place, spare_channel_, [this] {
       const std::uint64_t fresh = segment_.take(sizeof(channel), alignof(channel), "a channel between two ranks");
+      TUTTI_FAULT_POINT("group.channel_taken");
       new (segment_.at(fresh)) channel;
+      TUTTI_FAULT_POINT("group.channel_made");
       return fresh;
     });
     return *segment_.object<channel>(made);
@@ -133,6 +140,7 @@ class processes_group {
   std::size_t piece_bytes() const { return size_ == 2 ? std::size_t{1} << 18 : std::size_t{1} << 16; }
   memory make_memory(std::size_t bytes) {
     const std::size_t whole = (bytes + 63) / 64 * 64;
+    TUTTI_FAULT_POINT("group.copies");
     return {segment_.at(segment_.take(whole, 64, "copies of messages")), whole};
   }
   std::uint64_t where(const std::byte* data) const { return data == nullptr ? 0 : segment_.offset_of(data); }
@@ -185,29 +193,28 @@ class processes_group {
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
     if (!guard_.armed()) raise_forked();
-    // Whoever writes down why may die before it has.
-    while (!head_->failed.readable()) {
-      sched_yield();
-      look_for_dead();
-    }
-    head_->failed.read().raise();
+    why().raise();
   }
-  /// The group becomes unusable; the first reason stays. Wakes everyone. `gone`: a rank known to be dead.
-  [[gnu::noinline, gnu::cold]] void fail(const failure& f, int gone = -1) noexcept {
+  /// The group becomes unusable; the first reason stays. Wakes everyone.
+  [[gnu::noinline, gnu::cold]] void fail(const failure& f) noexcept {
     if (!guard_.armed()) return;
-    if (head_->failed.write(rank_, f, gone)) wake_all();
+    if (head_->failed.show(note_of(rank_), rank_, f)) wake_all();
     // The memory that others read is written again only after that.
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   /// Whether it failed, and that rank said so.
   bool told_by(int rank) const { return head_->failed.readable() && head_->failed.writer() == rank; }
   /// Why the group failed, once it has; else nothing, a failure without text.
-  failure why() const { return head_->failed.readable() ? head_->failed.read() : failure{}; }
+  failure why() const {
+    return head_->failed.readable() ? failure_record::read(note_of(head_->failed.writer())) : failure{};
+  }
 
   /// A rank's function has returned or thrown.
   void leave(int rank) noexcept {
     if (!guard_.armed()) return;
+    TUTTI_FAULT_POINT("group.leave");
     state(rank).stage.store(left, std::memory_order_release);
+    TUTTI_FAULT_POINT("group.left");
     wake_all();
   }
   bool has_left(int rank) { return state(rank).stage.load(std::memory_order_acquire) == left; }
@@ -228,13 +235,13 @@ class processes_group {
 
   /// Fails the group if the process of a rank has ended that has not left.
   [[gnu::noinline, gnu::cold]] void look_for_dead() {
+    TUTTI_FAULT_POINT("group.look_for_dead");
     if (watched_ < size_ - 1) watch_attached();
     for (int gone = watch_.first_gone(); gone >= 0; gone = watch_.first_gone()) {
       watch_.forget(gone);
       if (has_left(gone)) continue;
       fail({errc::peer_failed, gone,
-            message() << "rank " << gone << " (process " << state(gone).process.pid << ") has ended without a word"},
-           gone);
+            message() << "rank " << gone << " (process " << state(gone).process.pid << ") has ended without a word"});
       return;
     }
   }
@@ -249,7 +256,9 @@ class processes_group {
         bell.cancel();
         return;
       }
+      TUTTI_FAULT_POINT("group.sleep");
       bell.sleep(seen, longest_nap);
+      TUTTI_FAULT_POINT("group.woken");
       look_for_dead();
     }
   }
@@ -261,6 +270,7 @@ class processes_group {
   struct head {
     std::int32_t size;
     std::uint64_t states;
+    std::uint64_t notes;
     failure_record failed;
     std::atomic<std::uint64_t> tables[most_lanes];
   };
@@ -289,9 +299,13 @@ class processes_group {
     auto* const h = new (fresh.at(place)) head{};
     h->size = size;
     const auto ranks = static_cast<std::size_t>(size);
+    TUTTI_FAULT_POINT("group.create");
     h->states = fresh.take(ranks * sizeof(rank_state), alignof(rank_state), "what the ranks tell each other");
     for (std::size_t rank = 0; rank < ranks; ++rank) new (fresh.object<rank_state>(h->states) + rank) rank_state;
+    const std::size_t notes = (ranks + 1) * sizeof(failure_record::note);
+    h->notes = fresh.take(notes, alignof(failure_record::note), "why the ranks failed");
     h->tables[0].store(make_table(fresh, size), std::memory_order_relaxed);
+    TUTTI_FAULT_POINT("group.created");
     return fresh;
   }
 
@@ -305,9 +319,11 @@ class processes_group {
     const auto ranks = static_cast<std::size_t>(size);
     const std::uint64_t place =
         shared.take(boards_after(size) + ranks * sizeof(board), alignof(board), "the channels of a lane");
+    TUTTI_FAULT_POINT("group.table_taken");
     for (std::size_t i = 0; i < ranks * ranks; ++i)
       new (shared.object<std::atomic<std::uint64_t>>(place) + i) std::atomic<std::uint64_t>{0};
     for (std::size_t i = 0; i < ranks; ++i) new (shared.object<board>(place + boards_after(size)) + i) board;
+    TUTTI_FAULT_POINT("group.table_made");
     return place;
   }
   std::uint64_t table(int lane) {
@@ -331,8 +347,14 @@ class processes_group {
 
   static std::uint64_t probe_value(int rank) { return 0x7475747469000000 + static_cast<std::uint64_t>(rank); }
 
+  failure_record::note& note_of(int rank) const {
+    return segment_.object<failure_record::note>(head_->notes)[rank + 1];
+  }
   void wake_all() noexcept {
-    for (int rank = 0; rank < size_; ++rank) state(rank).bell.wake();
+    for (int rank = 0; rank < size_; ++rank) {
+      TUTTI_FAULT_POINT("group.wake");
+      state(rank).bell.wake();
+    }
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise_forked() const {
     throw usage_error(message() << "this process was made by fork() in rank " << rank_
@@ -351,6 +373,7 @@ class processes_group {
   void watch_attached() {
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_ || is_watched(rank) || !has_attached(rank)) continue;
+      TUTTI_FAULT_POINT("group.watch");
       watch_.watch(rank, state(rank).process);
       is_watched(rank) = true;
       ++watched_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/processes/segment.hpp>
 
@@ -217,6 +218,7 @@ class heap {
     const std::uint64_t end = std::min(rounded_up(end_of_need(), growth), extent_.region_end);
     const std::uint64_t more = end - extent_.end;
     try {
+      TUTTI_FAULT_POINT("heap.grow");
       memory_->commit(extent_.end, more, purpose);
     } catch (...) {
       if (extent_.region_end != before.region_end)
@@ -224,6 +226,7 @@ class heap {
       extent_ = before;
       throw;
     }
+    TUTTI_FAULT_POINT("heap.grown");
     std::uint32_t b = extent_.last;
     if (b != none && blocks_[b].free) {
       unlink(b);

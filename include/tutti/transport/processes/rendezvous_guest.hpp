@@ -5,6 +5,7 @@
 
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/processes/rendezvous_message.hpp>
 #include <tutti/transport/processes/rendezvous_options.hpp>
@@ -38,6 +39,7 @@ class rendezvous_guest {
   template <class Attach>
   descriptor_owner join(Attach&& attach) {
     find_host();
+    TUTTI_FAULT_POINT("rendezvous.guest.welcomed");
     received given = await(rendezvous_note::what::descriptor);  // from here on the clock is that of attaching
     if (!given.descriptor) {
       const failure lost{errc::resource, rank_,
@@ -47,7 +49,9 @@ class rendezvous_guest {
       lost.raise();
     }
     try {
+      TUTTI_FAULT_POINT("rendezvous.guest.given");
       attach(given.descriptor.get());
+      TUTTI_FAULT_POINT("rendezvous.guest.attached");
     } catch (const std::exception& e) {
       send_packet(host_, rendezvous_note::refusal(attach_failure(job_, rank_, e.what())));
       throw;
@@ -59,6 +63,7 @@ class rendezvous_guest {
     rendezvous_note note;
     note.kind = rendezvous_note::what::attached;
     send_packet(host_, note);  // if rank 0 has gone, reading will tell why
+    TUTTI_FAULT_POINT("rendezvous.guest.told");
     await(rendezvous_note::what::complete);
     return std::move(given.descriptor);
   }
@@ -82,6 +87,7 @@ class rendezvous_guest {
     ucred holder{};
     int refused = 0;
     for (retry_pause pause(rank_);; pause.wait(until_)) {
+      TUTTI_FAULT_POINT("rendezvous.guest.connect");
       host_ = make_rendezvous_socket();
       refused = connect(host_.get(), name_.address(), name_.size()) == 0 ? 0 : errno;
       // Not there yet, too many at once, or going away.
@@ -108,7 +114,9 @@ class rendezvous_guest {
     hello.job = hash_;
     hello.layout = options_.layout;
     hello.size = size_;
+    TUTTI_FAULT_POINT("rendezvous.guest.connected");
     if (send_packet(host_, hello) != 0) return false;
+    TUTTI_FAULT_POINT("rendezvous.guest.greeted");
     for (;;) {
       rendezvous_note note;
       const received r = receive_packet(host_, note);

@@ -5,6 +5,7 @@
 
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/processes/rendezvous_message.hpp>
@@ -70,6 +71,7 @@ class rendezvous_host {
     done.kind = rendezvous_note::what::complete;
     // Who dies from here on is a rank that died in the group.
     for (guest& g : guests_) {
+      TUTTI_FAULT_POINT("rendezvous.host.complete");
       if (g.socket) send_packet(g.socket, done);
       leave(g);
     }
@@ -109,6 +111,7 @@ class rendezvous_host {
   };
 
   void take_name() {
+    TUTTI_FAULT_POINT("rendezvous.host.bind");
     listener_ = make_rendezvous_socket();
     ucred holder{};
     for (retry_pause pause(0); bind(listener_.get(), name_.address(), name_.size()) != 0; pause.wait(until_)) {
@@ -127,6 +130,7 @@ class rendezvous_host {
                                                    << " has held it, perhaps rank 0 of an "
                                                    << "earlier job; end it, or set TUTTI_JOB to another name");
     }
+    TUTTI_FAULT_POINT("rendezvous.host.bound");
     if (listen(listener_.get(), options_.backlog) != 0)
       throw resource_error(rendezvous_text(job_) << "the system refused to listen: " << system_text(errno));
   }
@@ -301,7 +305,9 @@ class rendezvous_host {
     rendezvous_note welcome;
     welcome.kind = rendezvous_note::what::welcome;
     welcome.remaining_ns = until_.left().count();
+    TUTTI_FAULT_POINT("rendezvous.host.welcome");
     send_packet(socket, welcome);  // if it has gone, reading will tell
+    TUTTI_FAULT_POINT("rendezvous.host.welcomed");
     g.socket = std::move(socket);
     g.process = process;
     g.came = true;
@@ -342,11 +348,13 @@ class rendezvous_host {
 
   void hand_over(int rank, int descriptor) {
     rendezvous_note note;
+    TUTTI_FAULT_POINT("rendezvous.host.hand_over");
     note.kind = rendezvous_note::what::descriptor;
     note.remaining_ns = until_.left().count();
     const guest& g = guests_[static_cast<std::size_t>(rank)];
     for (retry_pause pause(0);; pause.wait(until_)) {
       const int refused = send_packet(g.socket, note, descriptor);
+      TUTTI_FAULT_POINT("rendezvous.host.handed_over");
       if (refused == 0 || refused == EPIPE || refused == ECONNRESET) return;  // if it has gone, reading will tell
       // The system bounds the descriptors under way; ranks take theirs as fast as they can.
       const bool passes = refused == ETOOMANYREFS || refused == EAGAIN || refused == ENOBUFS || refused == ENOMEM;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/processes/available_memory.hpp>
 
@@ -61,17 +62,20 @@ class segment {
   static segment create(std::size_t range = default_range, segment_source source = segment_source::any) {
     segment made;
     made.descriptor_ = open_memory(source);
+    TUTTI_FAULT_POINT("segment.opened");
     range = rounded_up(std::max(range, huge_page), huge_page);
     const std::size_t least = std::min(range, least_range);
     while (!made.map(range)) {
       if (range / 2 < least) no_addresses(range, errno);
       range = rounded_up(range / 2, huge_page);
     }
+    TUTTI_FAULT_POINT("segment.mapped");
     made.commit(0, first, "the head of a segment");
     auto* const h = new (made.base_) header;
     h->range = range;
     h->top.store(first, std::memory_order_relaxed);
     h->magic = magic;
+    TUTTI_FAULT_POINT("segment.created");
     return made;
   }
 
@@ -100,7 +104,9 @@ class segment {
     const std::uint64_t range = h->range;
     if (range < huge_page || range % huge_page != 0 || range > std::uint64_t{1} << 47)
       throw usage_error(message() << "a segment of shared memory cannot have " << range << " bytes");
+    TUTTI_FAULT_POINT("segment.attach");
     if (!made.map(range)) no_addresses(range, errno);
+    TUTTI_FAULT_POINT("segment.attached");
     return made;
   }
 
@@ -177,11 +183,13 @@ class segment {
     bytes = std::max<std::size_t>(bytes, 1);
     const std::uint64_t start = reserve(bytes, alignment, purpose);
     try {
+      TUTTI_FAULT_POINT("segment.reserved");
       commit(start, bytes, purpose);
     } catch (...) {
       give_back_addresses(start, bytes);
       throw;
     }
+    TUTTI_FAULT_POINT("segment.taken");
     return start;
   }
 
@@ -315,6 +323,7 @@ class segment {
       name[8 + 2 * i] = "0123456789abcdef"[chance[i] % 16];
     }
     const int made = ::shm_open(name, O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
+    TUTTI_FAULT_POINT("segment.named");
     if (made >= 0) ::shm_unlink(name);
     return made;
   }

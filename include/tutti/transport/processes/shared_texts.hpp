@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/processes/segment.hpp>
 
@@ -29,8 +30,8 @@ class few_known {
  private:
   static constexpr std::size_t recent = 32;
   struct entry {
-    Key key;
-    Value value;
+    Key key{};
+    Value value{};
   };
 
   template <class Make>
@@ -75,6 +76,7 @@ struct shared_signature {
     for (const std::string_view part : parts) size += part.size();
     const std::uint64_t place = memory.take(size, alignof(shared_signature), "the name of a call");
     auto* const made = memory.object<shared_signature>(place);
+    TUTTI_FAULT_POINT("texts.signature");
     made->element_size = s.element_size;
     auto* to = memory.object<char>(place + sizeof(shared_signature));
     for (std::size_t i = 0; i < 4; ++i) {
@@ -90,6 +92,7 @@ struct shared_signature {
 inline std::uint64_t write_text(segment& memory, const char* text) {
   const std::size_t size = std::strlen(text) + 1;
   const std::uint64_t place = memory.take(size, 1, "the name of a file");
+  TUTTI_FAULT_POINT("texts.file");
   std::memcpy(memory.at(place), text, size);
   return place;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/transport.hpp>
@@ -50,7 +51,9 @@ class shared_memory_lane : public lane_boards<Group> {
     call_ = c;
     fingerprint_ = c.fingerprint();
     round_ = -1;
+    TUTTI_FAULT_POINT("lane.open");
     group_->write_call(rank_, c);
+    TUTTI_FAULT_POINT("lane.opened");
   }
 
   TUTTI_ALWAYS_INLINE bool shows(const std::byte* data, std::size_t bytes) const {
@@ -69,6 +72,7 @@ class shared_memory_lane : public lane_boards<Group> {
 
   [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
     this->awake();
+    TUTTI_FAULT_POINT("lane.abandon");
     try {
       group_->fail({errc::peer_failed, rank_,
                     message() << "rank " << rank_ << " failed in " << call_.describe() << ": " << reason});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
@@ -36,6 +37,7 @@ class lane_boards : public lane_channels<Group> {
       this->send_waiting();
       return false;
     }
+    TUTTI_FAULT_POINT("board.publish");
     slot_readers_[shared_ % board::capacity] = reader;
     message_slot& s = boards_[rank_].slot(shared_);
     published_ = true;
@@ -46,12 +48,16 @@ class lane_boards : public lane_channels<Group> {
       s.where = 0;
     } else {
       std::byte* const there = copy_area();
+      TUTTI_FAULT_POINT("board.copy");
       std::memcpy(there, data, bytes);
+      TUTTI_FAULT_POINT("board.copied");
       s.where = group_->where(there);
     }
     s.fingerprint = fingerprint_;
     s.describe(origin, !copy);
+    TUTTI_FAULT_POINT("board.post");
     s.turn.store(static_cast<std::uint32_t>(shared_ + 1), std::memory_order_release);
+    TUTTI_FAULT_POINT("board.posted");
     // Who published before without reading runs ahead of its readers: they do not look at the slot after next yet.
     if (ahead_) prefetch_to_write(&boards_[rank_].slot(shared_ + 2));
     return true;
@@ -80,6 +86,7 @@ class lane_boards : public lane_channels<Group> {
     }
     if (s.fingerprint != fingerprint_) [[unlikely]]
       this->refuse(peer, s, s.size());
+    TUTTI_FAULT_POINT("board.arrived");
     ++looked_;
     looked_at_direct_ |= s.direct();
     // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
@@ -88,6 +95,7 @@ class lane_boards : public lane_channels<Group> {
   }
 
   void claim_shared() {
+    TUTTI_FAULT_POINT("board.claim");
     if (!looked_at_direct_) return;
     if constexpr (Group::waits_for_readers) {
       boards_[rank_].claimed.store(shared_ + 1, std::memory_order_relaxed);
@@ -104,6 +112,7 @@ class lane_boards : public lane_channels<Group> {
   }
 
   void release_shared() {
+    TUTTI_FAULT_POINT("board.release");
     if (!looked_at_direct_) return;
     if constexpr (Group::waits_for_readers) {
       boards_[rank_].claimed.store(0, std::memory_order_release);
@@ -121,7 +130,9 @@ class lane_boards : public lane_channels<Group> {
     looked_ = 0;
     published_ = false;
     if (!std::exchange(looked_at_direct_, false) && shared_ % board::told_every != 0) return;
+    TUTTI_FAULT_POINT("board.end");
     boards_[rank_].ended.store(shared_, std::memory_order_release);
+    TUTTI_FAULT_POINT("board.ended");
     // Any rank may be waiting for it: those that published, and those that want to use a slot again.
     for (int rank = 0; rank < group_->size(); ++rank) group_->state(rank).bell.ring();
   }
@@ -132,6 +143,7 @@ class lane_boards : public lane_channels<Group> {
   TUTTI_ALWAYS_INLINE bool boards_settled() { return readers_.empty() || settle_boards(); }
 
   [[gnu::noinline]] bool settle_boards() {
+    TUTTI_FAULT_POINT("board.settle");
     while (!readers_.empty()) {
       const auto [reader, round] = readers_.back();
       if (boards_[reader].ended.load(std::memory_order_acquire) <= round) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
@@ -38,6 +39,7 @@ class lane_channels : public lane_waiting<Group> {
     outgoing& o = out_[static_cast<std::size_t>(peer)];
     if (o.to == nullptr) [[unlikely]]
       o.to = &group_->connect(index_, rank_, peer);
+    TUTTI_FAULT_POINT("channel.send");
     if (o.queued() || full(o)) [[unlikely]]
       return queue(peer, o, data, bytes, copy);
     if constexpr (!Group::shows_all) {
@@ -65,6 +67,7 @@ class lane_channels : public lane_waiting<Group> {
     }
     if (s.fingerprint != fingerprint_ || s.size() != bytes) [[unlikely]]
       this->refuse(peer, s, bytes);
+    TUTTI_FAULT_POINT("channel.arrived");
     // The message tells what its sender has consumed: its own counter need not be read.
     outgoing& o = out_[static_cast<std::size_t>(peer)];
     const auto more = static_cast<std::int32_t>(s.consumed - static_cast<std::uint32_t>(o.consumed));
@@ -87,7 +90,9 @@ class lane_channels : public lane_waiting<Group> {
     if constexpr (!Group::waits_for_readers) {
       if (i.from->slot(i.next).direct()) group_->check_after_reading();
     }
+    TUTTI_FAULT_POINT("channel.release");
     i.from->consumed.store(++i.next, std::memory_order_release);
+    TUTTI_FAULT_POINT("channel.consumed");
     group_->state(peer).bell.ring();
     // One message taken in is room to send another.
     if constexpr (!Group::shows_all) send_waiting();
@@ -120,6 +125,7 @@ class lane_channels : public lane_waiting<Group> {
       flush();
       if (!waiting_.empty()) return false;
     }
+    TUTTI_FAULT_POINT("channel.settle");
     while (!direct_.empty()) {
       const int peer = direct_.back();
       outgoing& o = out_[static_cast<std::size_t>(peer)];
@@ -134,6 +140,7 @@ class lane_channels : public lane_waiting<Group> {
 
   /// After the failure is known to all: nobody reads this rank's memory any more.
   void abandon_channels() noexcept {
+    TUTTI_FAULT_POINT("channel.abandon");
     if constexpr (Group::waits_for_readers) {
       for (incoming& i : in_)
         if (i.from != nullptr) i.from->claimed.store(i.next, std::memory_order_release);
@@ -270,7 +277,9 @@ class lane_channels : public lane_waiting<Group> {
     s.fingerprint = fingerprint_;
     s.describe(bytes, direct, remote);
     s.consumed = static_cast<std::uint32_t>(in_[static_cast<std::size_t>(peer)].next);
+    TUTTI_FAULT_POINT("channel.post");
     s.turn.store(static_cast<std::uint32_t>(message), std::memory_order_release);
+    TUTTI_FAULT_POINT("channel.posted");
     group_->state(peer).bell.ring();
   }
 
@@ -306,6 +315,7 @@ class lane_channels : public lane_waiting<Group> {
   }
 
   [[gnu::noinline, gnu::cold]] bool queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
+    TUTTI_FAULT_POINT("channel.queue");
     const std::uint32_t place = take_entry();
     queued_send& q = queue_[place];
     q.data = data;
@@ -345,6 +355,7 @@ class lane_channels : public lane_waiting<Group> {
 
   /// Sends what there is room for, in order for each peer: a peer whose ring is full holds back only its own messages.
   [[gnu::noinline, gnu::cold]] void flush() {
+    TUTTI_FAULT_POINT("channel.flush");
     for (int* peer = waiting_.begin(); peer != waiting_.end();) {
       outgoing& o = out_[static_cast<std::size_t>(*peer)];
       while (o.queued() && !full(o) && send_queued(*peer, o, queue_[o.first])) {

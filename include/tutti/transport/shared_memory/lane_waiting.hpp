@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
@@ -46,6 +47,7 @@ class lane_waiting {
 
  protected:
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const message_slot& s, std::size_t bytes) {
+    TUTTI_FAULT_POINT("waiting.refuse");
     if (s.fingerprint == fingerprint_) {
       group_->fail(unexpected_size({rank_, peer, round_, call_}, s.size(), bytes));
     } else {
@@ -71,7 +73,9 @@ class lane_waiting {
     }
     const bool tired = idle_ > policy_.spins + policy_.yields;
     if (armed_) {
+      TUTTI_FAULT_POINT("waiting.sleep");
       group_->state(rank_).bell.sleep(seen_, nap);
+      TUTTI_FAULT_POINT("waiting.woken");
       armed_ = false;
       idle_ = policy_.spins;
       return;
@@ -81,7 +85,9 @@ class lane_waiting {
       if (waited_ > std::chrono::milliseconds(2)) look_around();
       seen_ = group_->state(rank_).bell.prepare();
       armed_ = true;
+      TUTTI_FAULT_POINT("waiting.prepared");
     } else {
+      TUTTI_FAULT_POINT("waiting.yield");
       sched_yield();
     }
   }
@@ -102,6 +108,7 @@ class lane_waiting {
 
   /// Others may be in another call, or gone: then what is waited for never comes. Called once after a look in vain.
   [[gnu::noinline, gnu::cold]] void look_around() {
+    TUTTI_FAULT_POINT("waiting.look_around");
     group_->look_for_dead();
     for (int peer = 0; peer < group_->size(); ++peer) {
       if (peer == rank_) continue;
@@ -119,6 +126,7 @@ class lane_waiting {
   }
 
   [[noreturn, gnu::noinline, gnu::cold]] void expire(std::chrono::steady_clock::time_point now) {
+    TUTTI_FAULT_POINT("waiting.expire");
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count();
     const waiting_place here{rank_, awaited_, round_, call_};
     const auto last = [this](int rank) { return group_->last_call(rank); };

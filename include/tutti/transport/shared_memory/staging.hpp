@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/fault_point.hpp>
 #include <tutti/core/memory.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
@@ -55,7 +56,9 @@ class staging {
       c = take(consumed);
       if (c == nullptr) return nullptr;
       if (c->memory.size() < bytes) c->memory = group_->make_memory(bytes);
+      TUTTI_FAULT_POINT("staging.copy");
       std::memcpy(c->memory.data(), from, bytes);
+      TUTTI_FAULT_POINT("staging.copied");
       c->from = from;
       c->bytes = bytes;
       c->round = round;
@@ -81,6 +84,7 @@ class staging {
     chunks_.reserve(most_chunks_);
     array_list<reference> readers;
     readers.reserve(most_readers_);
+    TUTTI_FAULT_POINT("staging.allocate");
     auto memory = group_->make_memory(bytes_);
     chunks_.push_back(allocating(sizeof(chunk), "copies of messages", [] { return new chunk; }));
     chunks_.back()->memory = std::move(memory);

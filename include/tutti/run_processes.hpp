@@ -41,8 +41,7 @@ void run_rank(processes_group& group, int rank, F& f) {
 }
 
 /// The group of which this process is the rank that its launcher says, once all have come.
-inline void meet(std::optional<processes_group>& group, const launched& me) {
-  rendezvous_options options;
+inline void meet(std::optional<processes_group>& group, const launched& me, rendezvous_options options) {
   options.layout ^= processes_group::layout();
   if (me.local_size != -1 && me.local_size != me.size)
     throw usage_error(message() << "run_processes: " << me.source << " say " << me.size << " ranks, of which "
@@ -61,6 +60,27 @@ inline void meet(std::optional<processes_group>& group, const launched& me) {
     if (me.rank != 0) group.emplace(segment::attach(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)));
     group->attach(me.rank);
   });
+}
+
+/// What a rank that a launcher has started does.
+template <class F>
+void run_launched(const launched& me, const rendezvous_options& options, F& f) {
+  TUTTI_FAULT_RANK(me.rank);
+  std::optional<processes_group> group;
+  meet(group, me, options);
+  const auto fail = [&](const char* what) {
+    group->fail({errc::peer_failed, me.rank, message() << "rank " << me.rank << " failed: " << what});
+    group->leave(me.rank);
+  };
+  try {
+    run_rank(*group, me.rank, f);
+  } catch (const std::exception& e) {
+    fail(e.what());
+    throw;
+  } catch (...) {
+    fail("an exception that is no std::exception");
+    throw;
+  }
 }
 
 /// Tells the group that the rank has ended, if it does not know.
@@ -101,8 +121,8 @@ void run_processes(int size, F&& f) {
   failure first = group.why();
   if (first.text.empty()) return;
   // Who found a process dead does not know how it died; its parent does.
-  if (culprit.rank >= 0 && !culprit.well() && !group.told_by(culprit.rank) &&
-      !first.text.starts_with(detail::describe(culprit)))
+  if (first.kind == errc::peer_failed && culprit.rank >= 0 && !group.has_left(culprit.rank) &&
+      !group.told_by(culprit.rank) && !first.text.starts_with(detail::describe(culprit)))
     first.text = detail::describe(culprit) + "; " + first.text;
   first.raise();
 }
@@ -116,21 +136,7 @@ void run_processes(int size, F&& f) {
 /// the ranks that did not come, `mismatch` if their programs differ.
 template <class F>
 void run_processes(F&& f) {
-  std::optional<detail::processes_group> group;
-  const launched me = from_environment();
-  detail::meet(group, me);
-  try {
-    detail::run_rank(*group, me.rank, f);
-  } catch (const std::exception& e) {
-    group->fail({errc::peer_failed, me.rank, message() << "rank " << me.rank << " failed: " << e.what()});
-    group->leave(me.rank);
-    throw;
-  } catch (...) {
-    group->fail({errc::peer_failed, me.rank,
-                 message() << "rank " << me.rank << " failed: an exception that is no std::exception"});
-    group->leave(me.rank);
-    throw;
-  }
+  detail::run_launched(from_environment(), {}, f);
 }
 
 }  // namespace tutti

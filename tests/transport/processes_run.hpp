@@ -11,12 +11,14 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <type_traits>
@@ -89,12 +91,21 @@ struct process_outcomes {
   int steps_of(int rank) const { return steps[static_cast<std::size_t>(rank)]; }
 };
 
+inline process_outcomes collected(const shared_with_children<rank_report>& reports, int ranks) {
+  process_outcomes result;
+  for (int rank = 0; rank < ranks; ++rank) {
+    result.of.push_back(reports[rank].read());
+    result.steps.push_back(reports[rank].steps.load());
+    result.when.push_back(reports[rank].when);
+  }
+  return result;
+}
+
 /// `work(comm, report)` on each rank; `report.steps` may be counted.
 template <class F>
 process_outcomes outcomes_of_processes(int ranks, F&& work) {
   const shared_with_children<rank_report> reports(ranks);
-  process_outcomes result;
-  result.run = outcome_of([&] {
+  const outcome result = outcome_of([&] {
     tutti::run_processes(ranks, [&](process_communicator& comm) {
       rank_report& mine = reports[comm.rank()];
       std::exception_ptr thrown;
@@ -111,12 +122,45 @@ process_outcomes outcomes_of_processes(int ranks, F&& work) {
       if (thrown) std::rethrow_exception(thrown);
     });
   });
+  process_outcomes ranks_only = collected(reports, ranks);
+  ranks_only.run = result;
+  return ranks_only;
+}
+
+/// The ranks of a job that something else has started: what `work(comm, report)` comes to on each. `run` is not used.
+/// Without `run_processes` above them, they have to notice everything themselves. `started(pids)` is told of them.
+template <class F, class Started>
+process_outcomes outcomes_of_launched(int ranks, const std::string& job, std::chrono::nanoseconds limit, F&& work,
+                                      Started&& started) {
+  const shared_with_children<rank_report> reports(ranks);
+  tutti::detail::rendezvous_options options;
+  options.limit = limit;
+  std::vector<std::unique_ptr<child_process>> processes;
+  std::vector<pid_t> pids;
   for (int rank = 0; rank < ranks; ++rank) {
-    result.of.push_back(reports[rank].read());
-    result.steps.push_back(reports[rank].steps.load());
-    result.when.push_back(reports[rank].when);
+    processes.push_back(std::make_unique<child_process>([&] {
+      rank_report& mine = reports[rank];
+      const auto on_rank = [&](process_communicator& comm) { work(comm, mine); };
+      const outcome o = outcome_of([&] {
+        try {
+          tutti::detail::run_launched({rank, ranks, -1, -1, job, "a test"}, options, on_rank);
+        } catch (...) {
+          mine.when = monotonic_now();
+          throw;
+        }
+      });
+      mine.write(o);
+      return 0;
+    }));
+    pids.push_back(processes.back()->pid());
   }
-  return result;
+  started(pids);
+  for (auto& process : processes) process->end();
+  return collected(reports, ranks);
+}
+template <class F>
+process_outcomes outcomes_of_launched(int ranks, const std::string& job, std::chrono::nanoseconds limit, F&& work) {
+  return outcomes_of_launched(ranks, job, limit, work, [](const std::vector<pid_t>&) {});
 }
 
 }  // namespace test

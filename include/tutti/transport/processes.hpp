@@ -28,7 +28,10 @@ class processes {
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
   lane_type make_lane(int index) { return {*group_, rank_, index, limit_}; }
-  memory_owner& memory() { return group_->heap(); }
+  memory_owner& memory() {
+    group_->refuse_forked();  // its copy of the heap would give away what the rank itself has
+    return group_->heap();
+  }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(); }
   /// As between threads, but that a byte is copied twice.

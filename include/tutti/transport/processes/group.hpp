@@ -89,8 +89,8 @@ class processes_group {
   /// This process is that rank from now on.
   void attach(int rank) {
     rank_ = rank;
-    TUTTI_FAULT_POINT("group.attach");
     guard_.arm();
+    TUTTI_FAULT_POINT("group.attach");
     fence::available();
     policy_ = wait_policy::for_ranks(size_);
     state(rank).process = this_process();
@@ -194,6 +194,10 @@ class processes_group {
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
     if (!guard_.armed()) raise_forked();
     why().raise();
+  }
+  /// Throws `usage_error` in a process that a rank has forked.
+  void refuse_forked() const {
+    if (!guard_.armed()) raise_forked();
   }
   /// The group becomes unusable; the first reason stays. Wakes everyone.
   [[gnu::noinline, gnu::cold]] void fail(const failure& f) noexcept {

@@ -300,7 +300,7 @@ TEST_CASE("B5 a small /dev/shm where there is no other memory gives an error, an
 
 TEST_CASE("B6 a rank that is killed while it says why the group failed holds up nobody") {
   const alarm_limit limit(sanitized ? 120 : 60);
-  for (const char* const point : {"failure.writing", "failure.written", "failure.shown", "group.wake"}) {
+  for (const std::string point : {"failure.writing", "failure.written", "failure.shown", "group.wake"}) {
     for (const bool launched : {false, true}) {
       CAPTURE(point);
       CAPTURE(launched);
@@ -344,7 +344,7 @@ TEST_CASE("B6 a rank that is killed while it says why the group failed holds up 
 TEST_CASE("B8 if one rank cannot have the segment all ranks get an error at once") {
   const alarm_limit limit(60);
   struct refusal {
-    const char* point;
+    std::string point;
     int rank;
     const char* others;
   };
@@ -362,7 +362,7 @@ TEST_CASE("B8 if one rank cannot have the segment all ranks get an error at once
       CAPTURE(rank);
       CAPTURE(ended.on(rank).text);
       CHECK(ended.on(rank).kind == (rank == r.rank ? "other" : r.others));
-      CHECK(contains(ended.on(rank).text, std::string("fault point ") + r.point));
+      CHECK(contains(ended.on(rank).text, "fault point " + r.point));
     }
     fault::share_no_more();
     fault::disarm();

@@ -97,7 +97,7 @@ const std::vector<difference> differences{
 
 /// Every way to wait for others.
 struct way {
-  const char* name;
+  std::string name;
   void (*wait)(comm_type&);
 };
 const std::vector<way> ways_to_wait{

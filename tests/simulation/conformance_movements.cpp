@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The collectives that move values and the barrier, by every algorithm, under a virtual clock, on threads and on processes.
+// The collectives that move values and the barrier, by every algorithm, under a virtual clock, on threads and on
+// processes.
 
 #include <tutti/collective/barrier.hpp>
 

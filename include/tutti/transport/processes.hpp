@@ -43,6 +43,7 @@ class processes {
   int rank_;
 };
 
-static_assert(allocating_transport<processes> && viewing_lane<processes::lane_type> && sharing_lane<processes::lane_type>);
+static_assert(allocating_transport<processes> && viewing_lane<processes::lane_type> &&
+              sharing_lane<processes::lane_type>);
 
 }  // namespace tutti

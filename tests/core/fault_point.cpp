@@ -158,14 +158,12 @@ TEST_CASE("kill ends the process, stop stops it") {
 TEST_CASE("sleep takes at least as long as it was told") {
   const alarm_limit limit(60);
   fault::arm({.name = "test.first", .nth = 1, .what = action::sleep, .milliseconds = 20});
-  const auto now = [] {
-    timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-  };
-  const std::int64_t begin = now();
+  const std::int64_t begin = fault::nanoseconds_now();
   first();
-  CHECK(now() - begin >= 20'000'000);
+  const std::int64_t end = fault::nanoseconds_now();
+  CHECK(end - begin >= 20'000'000);
+  CHECK(fault::fired_at() >= begin);
+  CHECK(fault::fired_at() <= end - 20'000'000);
   CHECK(fault::fired());
 }
 

@@ -119,3 +119,33 @@ TEST_CASE("A4 A6 however a rank ends in its function, all others name it and the
     }
   }
 }
+
+TEST_CASE("A2 where several die at once, all that are left name the same one of them") {
+  const alarm_limit limit(sanitized ? 120 : 60);
+  for (const int ranks : {3, 5, 8}) {
+    for (int repetition = 0; repetition < (sanitized ? 2 : 10); ++repetition) {
+      for (const bool launched : {false, true}) {
+        CAPTURE(ranks);
+        CAPTURE(launched);
+        // All but rank 0 and the last, or all but the last.
+        const int first = repetition % 2;
+        const auto kill_many = [&](process_communicator& comm, rank_report&) {
+          auto shared = comm.allocate<int>(25'000);
+          step(comm, shared);
+          if (comm.rank() >= first && comm.rank() < ranks - 1) raise(SIGKILL);
+          for (;;) step(comm, shared);
+        };
+        const auto ended = launched ? outcomes_of_launched(ranks, new_job(), patience, kill_many)
+                                    : outcomes_of_processes(ranks, kill_many);
+        const outcome& last = ended.on(ranks - 1);
+        CHECK(last.kind == "peer_failed");
+        CHECK((last.peer >= first && last.peer < ranks - 1));
+        if (first == 1) CHECK(ended.on(0) == last);
+        if (launched) continue;
+        CHECK(ended.run.kind == "peer_failed");
+        CHECK(ended.run.peer == last.peer);
+        CHECK(contains(ended.run.text, "rank " + std::to_string(last.peer) + " was killed by signal 9 (Killed)"));
+      }
+    }
+  }
+}

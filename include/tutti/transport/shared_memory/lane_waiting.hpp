@@ -71,7 +71,8 @@ class lane_waiting {
       idle_ = 0;
       return;
     }
-    const bool tired = idle_ > policy_.spins + policy_.yields;
+    // Where others use the processors a yield may take a time slice.
+    const bool tired = idle_ > policy_.spins + policy_.yields || waited_ > policy_.patience + longest_yielding;
     if (armed_) {
       TUTTI_FAULT_POINT("waiting.sleep");
       group_->state(rank_).bell.sleep(seen_, nap);
@@ -134,6 +135,8 @@ class lane_waiting {
     group_->fail(too_late(here, late, waited, last(late) >= call_.sequence));
     group_->raise();
   }
+
+  static constexpr std::chrono::milliseconds longest_yielding{2};
 
   const std::chrono::nanoseconds* limit_;
   wait_policy policy_;

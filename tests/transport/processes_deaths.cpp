@@ -38,7 +38,7 @@ TEST_CASE("A1 A2 a rank that is killed at any point is named by all others and b
       CHECK(contains(ended.run.text, "rank " + std::to_string(plan.rank) + " was killed by signal 9 (Killed)"));
       check_survivors(ended, ranks, plan.rank, result);
     }
-    CHECK(result.strict >= (sweep_all() ? 25 : 3));
+    CHECK(result.strict >= (sweep_all() ? 25 : 2));
     result.tell(std::to_string(ranks) + " ranks");
   }
   fault::share_no_more();

@@ -39,7 +39,7 @@ TEST_CASE("A1 A2 a rank that is killed is named where nobody but the ranks thems
       ++result.fired;
       check_survivors(ended, ranks, plan.rank, result);
     }
-    CHECK(result.strict >= (sweep_all() ? 25 : 3));
+    CHECK(result.strict >= (sweep_all() ? 25 : 2));
     result.tell(std::to_string(ranks) + " ranks by themselves");
   }
   fault::share_no_more();

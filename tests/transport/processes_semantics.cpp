@@ -101,7 +101,11 @@ struct way {
   void (*wait)(comm_type&);
 };
 const std::vector<way> ways_to_wait{
-    {"broadcast", [](comm_type& c) { tutti::broadcast(c, std::vector<int>(3), c.size() - 1); }},
+    {"broadcast",
+     [](comm_type& c) {
+       tutti::broadcast(c, std::vector<int>(3), c.size() - 1);
+       tutti::barrier(c);  // a root that sends waits for nobody
+     }},
     {"reduce",
      [](comm_type& c) {
        tutti::reduce(c, std::vector<int>(3), std::plus{}, 0);

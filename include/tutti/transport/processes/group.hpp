@@ -136,8 +136,11 @@ class processes_group {
   /// The boards of all ranks on a lane.
   board* boards(int lane) { return segment_.object<board>(table(lane) + boards_after()); }
 
-  /// Two ranks have the caches to themselves, and need fewer calls of the kernel for larger pieces.
-  std::size_t piece_bytes() const { return size_ == 2 ? std::size_t{1} << 18 : std::size_t{1} << 16; }
+  /// Two ranks have the caches to themselves, and need fewer calls of the kernel for larger pieces. But there are many
+  /// lanes of nonblocking collectives.
+  std::size_t piece_bytes(int lane) const {
+    return size_ == 2 && lane == 0 ? std::size_t{1} << 18 : std::size_t{1} << 16;
+  }
   memory make_memory(std::size_t bytes) {
     const std::size_t whole = (bytes + 63) / 64 * 64;
     TUTTI_FAULT_POINT("group.copies");

@@ -30,17 +30,17 @@ namespace tutti::detail {
 ///   whether the group has failed meanwhile, by `check_after_reading()`;
 /// - where not everything is shown: `can_read(rank)`, `read(rank, to, from, bytes)`, `least_read`: messages of at least
 ///   so many bytes are read from the memory of the other process, if that can be;
-/// - `piece_bytes()`, `shown_copy_bytes`: the size of copies in channels and on boards.
+/// - `piece_bytes(lane)`, `shown_copy_bytes`: the size of copies in channels and on boards.
 template <class Group>
 class shared_memory_lane : public lane_boards<Group> {
   using boards = lane_boards<Group>;
-  using boards::call_, boards::fingerprint_, boards::group_, boards::rank_, boards::round_;
+  using boards::call_, boards::fingerprint_, boards::group_, boards::index_, boards::rank_, boards::round_;
 
  public:
   using boards::boards;
 
   /// Messages larger than this, if they have more than one element, should be sent as several.
-  std::size_t piece_bytes() const requires(!Group::shows_all) { return group_->piece_bytes(); }
+  std::size_t piece_bytes() const requires(!Group::shows_all) { return group_->piece_bytes(index_); }
   /// Whether messages may be read from the memory of other processes.
   static constexpr bool lands = !Group::shows_all;
   /// Shared rounds of vectors up to this size.

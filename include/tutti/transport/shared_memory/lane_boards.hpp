@@ -138,7 +138,7 @@ class lane_boards : public lane_channels<Group> {
   }
 
  protected:
-  using channels::awaited_, channels::fingerprint_, channels::group_, channels::rank_;
+  using channels::awaited_, channels::fingerprint_, channels::group_, channels::index_, channels::rank_;
 
   TUTTI_ALWAYS_INLINE bool boards_settled() { return readers_.empty() || settle_boards(); }
 

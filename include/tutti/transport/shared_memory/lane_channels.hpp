@@ -30,7 +30,7 @@ class lane_channels : public lane_waiting<Group> {
         in_(static_cast<std::size_t>(group.size())),
         quota_(quota_for(group.size() - 1)),
         small_(group, chunks_for(group.size() - 1), small_bytes, group.size() - 1),
-        pieces_(group, chunks_for(group.size() - 1), group.piece_bytes(), group.size() - 1) {
+        pieces_(group, chunks_for(group.size() - 1), group.piece_bytes(index), group.size() - 1) {
     direct_.reserve(static_cast<std::size_t>(group.size()));
     waiting_.reserve(static_cast<std::size_t>(group.size()));
   }

@@ -53,7 +53,7 @@ class threads_group {
   const wait_policy& policy() const { return policy_; }
   rank_state& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
 
-  static std::size_t piece_bytes() { return shown_copy_bytes; }
+  static std::size_t piece_bytes(int) { return shown_copy_bytes; }
   static heap_memory make_memory(std::size_t bytes) { return heap_memory(bytes); }
   static std::uint64_t where(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
   static const std::byte* at(std::uint64_t where) { return reinterpret_cast<const std::byte*>(where); }

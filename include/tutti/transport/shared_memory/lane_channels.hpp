@@ -108,7 +108,7 @@ class lane_channels : public lane_waiting<Group> {
   }
 
  protected:
-  using waiting::awaited_, waiting::fingerprint_, waiting::group_, waiting::index_, waiting::rank_;
+  using waiting::awaited_, waiting::call_, waiting::fingerprint_, waiting::group_, waiting::index_, waiting::rank_;
 
   void begin_channels_round() { ++round_number_; }
 
@@ -236,12 +236,13 @@ class lane_channels : public lane_waiting<Group> {
     group_->read(peer, landing, s.where, bytes);
     return landing;
   }
-  /// Whether the peer had better read these bytes in the memory of this process.
-  static bool readable(const outgoing& o, std::size_t bytes) {
+  /// Whether the peer had better read these bytes in the memory of this process: not from a root, which has nothing
+  /// else to do than to copy while the peer takes in what was copied before.
+  bool readable(const outgoing& o, std::size_t bytes) const {
     if constexpr (Group::shows_all) {
       return false;
     } else {
-      return bytes >= Group::least_read && o.to->reads.load(std::memory_order_acquire);
+      return bytes >= Group::least_read && call_.root < 0 && o.to->reads.load(std::memory_order_acquire);
     }
   }
 

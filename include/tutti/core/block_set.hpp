@@ -26,6 +26,8 @@ struct block_set {
 
   /// Any number, brought among the blocks.
   [[gnu::noinline]] static constexpr int wrapped(long long block, int blocks) {
+    if (block < 0 && block + blocks >= 0) return static_cast<int>(block + blocks);
+    if (block >= blocks && block - blocks < blocks) return static_cast<int>(block - blocks);
     return modulo(static_cast<int>(block % blocks), blocks);
   }
 };

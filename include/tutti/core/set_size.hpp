@@ -2,9 +2,11 @@
 #pragma once
 
 #include <tutti/core/block_set.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/layout.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 
 namespace tutti {
@@ -28,22 +30,29 @@ constexpr long long floor_sum(long long n, long long m, long long a, long long b
   }
 }
 
+/// ceil(way / stride), without a division where the stride is a power of two, as it often is. Requires `way >= 0`.
+constexpr long long steps_over(long long way, long long stride) {
+  const long long top = way + stride - 1;
+  if ((stride & (stride - 1)) == 0) return top >> std::countr_zero(static_cast<unsigned long long>(stride));
+  return top / stride;
+}
+
 /// How many of first, first + stride, ... are below `limit`. Requires stride > 0 and nothing negative.
 constexpr long long count_below(long long limit, long long first, long long stride, long long count) {
   if (first >= limit) return 0;
-  return stride == 1 ? std::min(limit - first, count) : std::min((limit - first + stride - 1) / stride, count);
+  return std::min(steps_over(limit - first, stride), count);
 }
 
-/// How many blocks of the set are below `limit`, `0 <= limit <= blocks`.
-constexpr long long blocks_below(int limit, block_set set, int blocks) {
-  const bool descending = set.stride < 0;
-  const int first = descending ? set.at(set.count - 1, blocks) : set.at(0, blocks);
-  const long long stride = descending ? -static_cast<long long>(set.stride) : set.stride;
-  const long long count = set.count;
+/// How many blocks of the set `{begin, by, count}` are below `limit`, `0 <= limit <= blocks`. The set comes in parts,
+/// in registers: one that was just made waits in memory for its parts when it is read whole.
+constexpr long long blocks_below(int limit, int begin, int by, int count, int blocks) {
+  const bool descending = by < 0;
+  const int first = block_set{begin, by, count}.at(descending ? count - 1 : 0, blocks);
+  const long long stride = descending ? -static_cast<long long>(by) : by;
   const long long last = first + (count - 1) * stride;
   if (last < blocks) return count_below(limit, first, stride, count);
   if (last < 2LL * blocks && stride < blocks) {  // goes past the end once
-    const long long before = (blocks - first + stride - 1) / stride;
+    const long long before = steps_over(blocks - first, stride);
     return count_below(limit, first, stride, before) +
            count_below(limit, first + before * stride - blocks, stride, count - before);
   }
@@ -55,12 +64,12 @@ constexpr long long blocks_below(int limit, block_set set, int blocks) {
 
 /// Elements in all the blocks of the set. O(1) for sets that go past the last block at most once, else O(log blocks),
 /// however many blocks there are.
-constexpr std::size_t size_of(const layout& l, block_set set) {
+TUTTI_ALWAYS_INLINE constexpr std::size_t size_of(const layout& l, block_set set) {
   if (set.count == l.blocks()) return l.count();
   const std::size_t least = static_cast<std::size_t>(set.count) * l.even_size();
   if (l.even()) return least;
   const int larger = static_cast<int>(l.count() - l.even_size() * static_cast<std::size_t>(l.blocks()));
-  return least + static_cast<std::size_t>(detail::blocks_below(larger, set, l.blocks()));
+  return least + static_cast<std::size_t>(detail::blocks_below(larger, set.first, set.stride, set.count, l.blocks()));
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/inline.hpp>
 #include <tutti/core/layout.hpp>
 #include <tutti/core/set_size.hpp>
 #include <tutti/schedule/proof_buffer.hpp>
@@ -127,7 +128,9 @@ struct set_blocks {
 
 struct set_bytes {
   layout of;
-  constexpr long long operator()(block_set set) const { return static_cast<long long>(size_of(of, set)); }
+  TUTTI_ALWAYS_INLINE constexpr long long operator()(block_set set) const {
+    return static_cast<long long>(size_of(of, set));
+  }
 };
 
 }  // namespace detail

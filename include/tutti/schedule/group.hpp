@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/block_set.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/schedule/logarithm.hpp>
 
 #include <concepts>
@@ -10,8 +11,16 @@ namespace tutti {
 
 namespace detail {
 
-/// `value mod size` where `value` is nearly always in range already: a division would be the dearest part of a round.
-constexpr int wrapped(int value, int size) { return value >= 0 && value < size ? value : modulo(value, size); }
+/// `value mod size` where `value` is nearly always less than `size` out of range: a division would be the dearest part
+/// of a round.
+constexpr int wrapped(int value, int size) {
+  if (value < 0) {
+    value += size;
+  } else if (value >= size) {
+    value -= size;
+  }
+  return value >= 0 && value < size ? value : modulo(value, size);
+}
 
 }  // namespace detail
 
@@ -69,7 +78,7 @@ struct dihedral {
   constexpr explicit dihedral(int ranks) : size{ranks} {}
   constexpr int multiply(int a, int b) const { return detail::wrapped(a % 2 == 0 ? a + b : a - b, size); }
   constexpr int inverse(int a) const { return a == 0 || a % 2 != 0 ? a : size - a; }
-  constexpr block_set translate(int a, block_set b) const {
+  TUTTI_ALWAYS_INLINE constexpr block_set translate(int a, block_set b) const {
     return {multiply(a, b.first), a % 2 == 0 ? b.stride : -b.stride, b.count};
   }
   constexpr bool translatable(block_set) const { return true; }

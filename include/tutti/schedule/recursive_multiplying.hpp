@@ -29,14 +29,14 @@ struct recursive_multiplying {
     constexpr int blocks(int) const { return 1; }
     template <class Emit>
     constexpr void round(place at, int k, Emit&& emit) const {
-      const int weight = 1 << (k * detail::floor_log2(Radix));  // of the digit that this round sums over
-      const int left = at.size / weight;
+      const int bit = k * detail::floor_log2(Radix);  // the lowest of the digit that this round sums over
+      const int left = at.size >> bit;
       const int radix = left < Radix ? left : Radix;
-      const int mine = at.rank / weight % radix;
-      const int first = at.rank - mine * weight;
-      for (int i = 1; i < radix; ++i) emit(send{first + (mine + i) % radix * weight, one_block(0)});
+      const int mine = (at.rank >> bit) & (radix - 1);
+      const int first = at.rank - (mine << bit);
+      for (int i = 1; i < radix; ++i) emit(send{first + (((mine + i) & (radix - 1)) << bit), one_block(0)});
       for (int i = 0; i < radix; ++i)
-        if (i != mine) emit(combine{first + i * weight, one_block(0), i < mine ? side::left : side::right});
+        if (i != mine) emit(combine{first + (i << bit), one_block(0), i < mine ? side::left : side::right});
     }
   };
   using allreduce = folded<exchange>;

@@ -24,14 +24,6 @@ constexpr message_end end_of(const Step& step, int rank, long long size) {
   }
 }
 
-/// Adds the step to the message before it, if that has the same peer and direction.
-constexpr bool joins(message_end& before, const message_end& step) {
-  if (step.peer != before.peer || step.sent != before.sent) return false;
-  before.size += step.size;
-  before.folded += step.folded;
-  return true;
-}
-
 }  // namespace detail
 
 /// Calls `visit(message_end)` for the messages of a rank in round k, in listed order. Consecutive steps to the same
@@ -39,11 +31,18 @@ constexpr bool joins(message_end& before, const message_end& step) {
 template <schedule S, class Measure, class Visit>
 constexpr void for_each_message(const S& s, place at, int k, const Measure& measure, Visit&& visit) {
   message_end open{-1, false, 0, 0};
+  long long between = 0;  // peer and direction in one number, since compilers read two that were just written too late
   s.round(at, k, [&](const auto& step) {
     const message_end next = detail::end_of(step, at.rank, measure(step.what));
-    if (detail::joins(open, next)) return;
-    if (open.peer >= 0) visit(open);
+    const long long ends = next.sent ? next.peer + 1LL : -(next.peer + 1LL);
+    if (ends == between) {
+      open.size += next.size;
+      open.folded += next.folded;
+      return;
+    }
+    if (between != 0) visit(open);
     open = next;
+    between = ends;
   });
   if (open.peer >= 0) visit(open);
 }

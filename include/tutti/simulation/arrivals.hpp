@@ -20,8 +20,14 @@ class arrival_group {
   /// All have been named: now they can be found.
   void close() {
     if (sorted_) return;
-    std::stable_sort(awaited_.begin(), awaited_.end(),
-                     [](const awaited& a, const awaited& b) { return a.peer < b.peer; });
+    const auto by_peer = [](const awaited& a, const awaited& b) { return a.peer < b.peer; };
+    if (awaited_.size() > 16) {
+      std::stable_sort(awaited_.begin(), awaited_.end(), by_peer);
+    } else {  // the same, but it allocates nothing
+      for (auto a = awaited_.begin(); a != awaited_.end(); ++a) {
+        std::rotate(std::upper_bound(awaited_.begin(), a, *a, by_peer), a, a + 1);
+      }
+    }
     sorted_ = true;
   }
 

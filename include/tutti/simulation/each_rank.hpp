@@ -26,7 +26,7 @@ void go_on(simulation_engine<T>& engine, const S& s, const set_bytes& measure, p
       if (m.sent) {
         engine.send(at.rank, m.peer, m.size);
       } else if (m.peer == at.rank) {
-        engine.fold(at.rank, m.folded);
+        engine.fold(m.folded);
       } else {
         engine.expect(at.rank, m.peer, m.folded);
       }

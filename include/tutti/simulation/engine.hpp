@@ -100,13 +100,14 @@ class simulation_engine {
     ++me.awaited;
   }
 
-  void fold(int rank, long long bytes) { state(rank).local += static_cast<double>(bytes) * net_.fold; }
+  /// The rank that describes its round folds blocks of its own.
+  void fold(long long bytes) { local_ += static_cast<double>(bytes) * net_.fold; }
 
   /// The round has been described. Tells whether it is complete already.
   [[gnu::noinline]] bool end_round(int rank) {
     rank_state& me = state(rank);
-    me.clock.processor += me.local;
-    me.local = 0;
+    me.clock.processor += local_;
+    local_ = 0;
     if (me.awaited > 0 && me.from < 0) group(me).close();
     if (me.awaited > 0 && me.early != early_arrivals::none) {
       early_.offer(
@@ -163,16 +164,16 @@ class simulation_engine {
   static constexpr bool shared_links = !std::is_same_v<T, full_topology>;
   using event = std::conditional_t<shared_links, link_event, arrival_event>;
 
-  struct rank_state {
+  struct alignas(64) rank_state {
     rank_clock clock;
     double folding = 0;   // what it takes to fold the one message awaited
-    double local = 0;     // what it takes to fold blocks of its own in this round
     long long bytes = 0;  // sent
     int round = 0;        // the next one
     int awaited = 0;      // messages still to come in this one
     int from = 0;         // the peer awaited if there is one, ~index of a group if there were several
     int early = early_arrivals::none;
   };
+  static_assert(sizeof(rank_state) == 64, "one cache line");
 
   rank_state& state(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   static std::size_t group_of(const rank_state& me) {
@@ -187,10 +188,11 @@ class simulation_engine {
   }
 
   void check_peer(int rank, int peer) const {
-    if (peer < 0 || peer >= wires_.size) {
-      throw usage_error("simulate: rank " + std::to_string(rank) + " of " + std::to_string(wires_.size) +
-                        " names rank " + std::to_string(peer) + " as its peer");
-    }
+    if (peer < 0 || peer >= wires_.size) no_such_peer(rank, peer);
+  }
+  [[noreturn, gnu::noinline, gnu::cold]] void no_such_peer(int rank, int peer) const {
+    throw usage_error("simulate: rank " + std::to_string(rank) + " of " + std::to_string(wires_.size) +
+                      " names rank " + std::to_string(peer) + " as its peer");
   }
 
   int take_group() {
@@ -262,6 +264,7 @@ class simulation_engine {
   std::deque<arrival_group> groups_;
   std::vector<int> free_groups_;
   simulation_result totals_;
+  double local_ = 0;  // what it takes to fold blocks of its own in the round that is being described
   int finished_ = 0;
 };
 

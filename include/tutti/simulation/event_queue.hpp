@@ -17,7 +17,7 @@ namespace tutti::detail {
 template <class Event>
 class event_queue {
  public:
-  void push(const Event& e) {
+  [[gnu::flatten]] void push(const Event& e) {  // so that the event is put together where it will be
     buckets_[bucket_of(e)].push_back(e);
     ++size_;
   }

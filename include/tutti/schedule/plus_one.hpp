@@ -3,6 +3,8 @@
 
 #include <tutti/schedule/derive.hpp>
 
+#include <algorithm>
+
 namespace tutti {
 
 /// A route that does not support every number of ranks made an algorithm for one rank more: where `R` supports p, it is
@@ -56,11 +58,12 @@ struct plus_one {
             step.what = set;
             emit(step);
           };
-          detail::set_builder sets{at.size, emit_set};
-          for (int i = 0; i < what.count; ++i) {
-            if (const int block = what.at(i, among.size); block != own || !apart) sets.add(block);
-          }
-          sets.finish();
+          each_run(what, among.size, [&](block_set run) {
+            const int before = apart ? steps_to(own, run) : run.count;
+            if (before > 0) emit_set({run.first, run.stride, before});
+            const int after = run.count - before - 1;
+            if (after > 0) emit_set({run.first + (before + 1) * run.stride, run.stride, after});
+          });
         }
       });
       if (!any_apart) return;
@@ -122,13 +125,10 @@ struct plus_one {
         scatter_of<R>{0}.round(view.among(), k, [&](auto step) {
           step.peer = view.rank_of(step.peer);
           const block_set what = step.what;
-          const auto emit_set = [&](block_set set) {
-            step.what = set;
+          each_run(what, view.among().size, [&](block_set run) {
+            step.what = {view.rank_of(run.first), run.stride, run.count};
             emit(step);
-          };
-          detail::set_builder sets{at.size, emit_set};
-          for (int i = 0; i < what.count; ++i) sets.add(view.rank_of(what.at(i, view.among().size)));
-          sets.finish();
+          });
         });
       }
       if (k != 0) return;
@@ -140,6 +140,26 @@ struct plus_one {
   using gather = dual<scatter>;
 
  private:
+  /// The set among `blocks` in runs that do not go past the last block or the first, in order, so that they are sets
+  /// among one block more too.
+  template <class Visit>
+  static constexpr void each_run(block_set set, int blocks, Visit visit) {
+    const int step = set.stride < 0 ? -set.stride : set.stride;
+    for (int i = 0; i < set.count;) {
+      const int first = set.at(i, blocks);
+      const int way = set.stride < 0 ? first : blocks - 1 - first;
+      const int run = set.count == 1 ? 1 : std::min(set.count - i, way / step + 1);
+      visit(block_set{first, set.stride, run});
+      i += run;
+    }
+  }
+  /// How many blocks of the run come before `block`; all where it is not there.
+  static constexpr int steps_to(int block, block_set run) {
+    if (run.count == 1) return block == run.first ? 0 : 1;
+    const int steps = (block - run.first) / run.stride;
+    return steps >= 0 && steps < run.count && run.first + steps * run.stride == block ? steps : run.count;
+  }
+
   static constexpr bool left_over(int size) { return size > 1 && !tutti::supports<R>(size); }
   static constexpr int rounds_of(int size) {
     if (!left_over(size)) return R::rounds(size);

@@ -7,23 +7,37 @@
 #include <tutti/simulation/simulate.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 
 namespace planning {
 
 /// Whether a round of the schedule is found by looking at every block: then large numbers of ranks take too long.
 template <class S>
-inline constexpr bool searched = false;
+struct searched {
+  static bool among(int) { return false; }
+};
 template <tutti::route R>
-inline constexpr bool searched<tutti::alltoall_of<R>> = true;
+struct searched<tutti::alltoall_of<R>> {
+  static bool among(int) { return true; }
+};
 template <tutti::route R>
-inline constexpr bool searched<tutti::scatter_of<R>> = true;
+struct searched<tutti::scatter_of<R>> {
+  static bool among(int size) { return !tutti::detail::nested_ways<R>(size); }
+};
+template <>
+struct searched<tutti::swing::scatter> {
+  static bool among(int size) { return searched<tutti::scatter_of<tutti::bine>>::among(size - size % 2); }
+};
 template <class S>
-inline constexpr bool searched<tutti::dual<S>> = searched<S>;
+struct searched<tutti::dual<S>> : searched<S> {};
 template <class A, class B>
-inline constexpr bool searched<tutti::then<A, B>> = searched<A> || searched<B>;
+struct searched<tutti::then<A, B>> {
+  static bool among(int size) { return searched<A>::among(size) || searched<B>::among(size); }
+};
 
 /// The schedule with root 0 and, where it cuts the vector into segments, as many as the model says: the way is L rounds
 /// longer than one, and segments of sqrt(n alpha / (L beta)) bytes balance filling it against starting each.
@@ -40,19 +54,23 @@ S make_schedule(const question& asked) {
   }
 }
 
-/// Seconds to find up to a hundred rounds of one rank, the least of three.
+/// Seconds to find up to a hundred rounds of a rank: the median of several, since in a tree few have much to do.
 template <class S>
-double seconds_to_look(const S& s, tutti::place at) {
-  double least = 1;
-  for (int turn = 0; turn < 3; ++turn) {
+double seconds_to_look(const S& s, int size) {
+  std::array<double, 9> taken{};
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const auto rank = static_cast<double>(size) * static_cast<double>(i + 1) / static_cast<double>(taken.size() + 1);
+    const tutti::place at{static_cast<int>(rank), size};
     const auto begin = std::chrono::steady_clock::now();
     const int rounds = std::min(s.rounds(at), 100);
     int steps = 0;
-    for (int k = 0; k < rounds; ++k) s.round(at, k, [&](auto) { ++steps; });
-    const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    least = std::min(least, taken + 1e-15 * steps);
+    for (int k = tutti::next_round(s, at, 0); k < rounds; k = tutti::next_round(s, at, k + 1)) {
+      s.round(at, k, [&](auto) { ++steps; });
+    }
+    taken[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() + 1e-15 * steps;
   }
-  return least;
+  std::nth_element(taken.begin(), taken.begin() + taken.size() / 2, taken.end());
+  return taken[taken.size() / 2];
 }
 
 /// Why the simulation would be too much, if it would be. Guessed from a rank in the middle.
@@ -65,7 +83,7 @@ std::string too_much(const S& s, const question& asked, const limits& most) {
   const tutti::place middle{p / 2, p};
   const int rounds = s.rounds(middle);
   char text[96];
-  if (searched<S> && ranks * p * rounds > 2e9) {
+  if (searched<S>::among(p) && ranks * p * rounds > 2e9) {
     std::snprintf(text, sizeof text, "left out: %d ranks would look at %d blocks in each of %d rounds", p, p, rounds);
     return text;
   }
@@ -88,7 +106,7 @@ std::string too_much(const S& s, const question& asked, const limits& most) {
     }
   }
   // Last, since it depends on the machine.
-  const double looks = seconds_to_look(s, middle) * ranks;
+  const double looks = seconds_to_look(s, p) * ranks;
   if (looks > most.seconds) {
     std::snprintf(text, sizeof text, "left out: to find all rounds of %d ranks would take about %.0f s", p, looks);
     return text;

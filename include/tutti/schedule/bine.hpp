@@ -25,19 +25,19 @@ struct bine {
   static constexpr hop entry(int size, int k, int port) {
     const int last = rounds(size) - 1;
     if (k == last) return {distance(k), one_block(distance(k))};
-    const int step = 4 << k;
-    const int half = step / 2;
+    const int half = 2 << k;  // no divisions by these: they are powers of two
+    const int step = 2 * half;
     const int bits = (2 << last) - step;
     const int least = -(bits & 0x55555555);
     const int most = bits & 0x2AAAAAAA;
     int first = least + (k % 2 == 0 ? half : -half);
     int count = 1 << (last - 1 - k);
-    if (size % step == 0) {
-      count = size / step;  // once round the circle
-    } else if (size % half == 0) {
-      count = size / half - count;
+    if ((size & (step - 1)) == 0) {
+      count = size >> (k + 2);  // once round the circle
+    } else if ((size & (half - 1)) == 0) {
+      count = (size >> (k + 1)) - count;
       const int met = most - size - first;  // up to here later rounds reach too, once round the circle
-      if (met >= 0) first += (met / step + 1) * step;
+      if (met >= 0) first += ((met >> (k + 2)) + 1) * step;
     }
     return {distance(k), {port == 0 ? first : first + distance(last), step, count}};
   }
@@ -49,6 +49,7 @@ struct bine {
 namespace detail {
 template <>
 struct remaining_way<bine> {
+  static constexpr bool nested(int size) { return is_power_of_two(size); }
   static constexpr int before(int size, int k, int h) {
     for (int i = 0; i < k && h != 0; ++i) {
       const auto [by, what] = route_view<bine>::entry(size, i, h % 2 == 0 || bine::ports(size, i) == 1 ? 0 : 1);

@@ -21,6 +21,7 @@ struct bruck {
 namespace detail {
 template <>
 struct remaining_way<bruck> {
+  static constexpr bool nested(int) { return true; }
   static constexpr int before(int size, int k, int h) { return h & ((1 << (bruck::rounds(size) - k)) - 1); }
 };
 }  // namespace detail

@@ -22,6 +22,7 @@ struct circulant {
 namespace detail {
 template <>
 struct remaining_way<circulant> {
+  static constexpr bool nested(int) { return true; }
   static constexpr int before(int size, int k, int h) {
     for (int i = 0; i < k; ++i) {
       if (const int half = ((size - 1) >> (i + 1)) + 1; h >= half) h -= half;

@@ -5,6 +5,8 @@
 #include <tutti/schedule/schedule.hpp>
 #include <tutti/schedule/then.hpp>
 
+#include <algorithm>
+
 namespace tutti {
 
 namespace detail {
@@ -16,7 +18,30 @@ constexpr side side_of(int peer, int rank) {
   return route_view<R>::rank_ordered && peer < rank ? side::left : side::right;
 }
 
-/// What is left, before round k, of a way of displacement h. This search serves every route; families specialise it.
+/// The hops of a round. It goes over them twice, and working them out is most of what it does: so the first few are
+/// kept.
+template <route R>
+class hops_of_round {
+ public:
+  constexpr hops_of_round(int size, int k) : size_{size}, k_{k}, count_{view::ports(size, k)} {
+    for (int port = 0; port < count_ && port < few; ++port) kept_[port] = view::entry(size, k, port);
+  }
+  constexpr int count() const { return count_; }
+  constexpr hop operator[](int port) const { return port < few ? kept_[port] : view::entry(size_, k_, port); }
+
+ private:
+  using view = route_view<R>;
+  static constexpr int few = multi_port_route<R> ? 4 : 1;
+
+  int size_;
+  int k_;
+  int count_;
+  hop kept_[few];
+};
+
+/// What is left, before round k, of a way of displacement h. This search serves every route; families specialise it. A
+/// family may have `nested(size)` too: whether each beginning of a way is the whole way to where it leads. Then a rank
+/// has nothing to pass on before its own block is there.
 template <class R>
 struct remaining_way {
   static constexpr int before(int size, int k, int h) {
@@ -35,6 +60,15 @@ struct remaining_way {
   }
 };
 
+template <class R>
+constexpr bool nested_ways(int size) {
+  if constexpr (requires { remaining_way<R>::nested(size); }) {
+    return remaining_way<R>::nested(size);
+  } else {
+    return false;
+  }
+}
+
 }  // namespace detail
 
 /// Reduce-scatter along the route: rank x sends the partial results of `x * B` to `x * g` and folds those of `z * B`
@@ -52,13 +86,13 @@ struct reduce_scatter_of {
   constexpr void round(place at, int k, Emit&& emit) const {
     using view = detail::route_view<R>;
     const typename view::group_type g{at.size};
-    const int ports = view::ports(at.size, k);
-    for (int port = 0; port < ports; ++port) {
-      const auto [by, what] = view::entry(at.size, k, port);
+    const detail::hops_of_round<R> hops(at.size, k);
+    for (int port = 0; port < hops.count(); ++port) {
+      const auto [by, what] = hops[port];
       if (what.count > 0) emit(send{g.multiply(at.rank, by), g.translate(at.rank, what)});
     }
-    for (int port = 0; port < ports; ++port) {
-      const auto [by, what] = view::entry(at.size, k, port);
+    for (int port = 0; port < hops.count(); ++port) {
+      const auto [by, what] = hops[port];
       const int from = g.multiply(at.rank, g.inverse(by));
       if (what.count > 0) emit(combine{from, g.translate(from, what), detail::side_of<R>(from, at.rank)});
     }
@@ -93,15 +127,15 @@ struct reduce_of {
   constexpr void round(place at, int k, Emit&& emit) const {
     using view = detail::route_view<R>;
     const typename view::group_type g{at.size};
-    const int ports = view::ports(at.size, k);
-    for (int port = 0; port < ports; ++port) {
-      const auto [by, what] = view::entry(at.size, k, port);
+    const detail::hops_of_round<R> hops(at.size, k);
+    for (int port = 0; port < hops.count(); ++port) {
+      const auto [by, what] = hops[port];
       if (detail::contains(what, g.multiply(g.inverse(at.rank), root), at.size)) {
         emit(send{g.multiply(at.rank, by), one_block(0)});
       }
     }
-    for (int port = 0; port < ports; ++port) {
-      const auto [by, what] = view::entry(at.size, k, port);
+    for (int port = 0; port < hops.count(); ++port) {
+      const auto [by, what] = hops[port];
       const int from = g.multiply(at.rank, g.inverse(by));
       if (detail::contains(what, g.multiply(g.inverse(from), root), at.size)) {
         emit(combine{from, one_block(0), detail::side_of<R>(from, at.rank)});
@@ -157,7 +191,9 @@ struct alltoall_of {
   }
 };
 
-/// Scatter from `root`: the all-to-all restricted to blocks that begin at the root, each named by where it ends.
+/// Scatter from `root`: the all-to-all restricted to blocks that begin at the root, each named by where it ends. Where
+/// the route's ways are nested a rank looks at the blocks of its hops, and only once it has its own; else each round
+/// looks at all blocks.
 template <route R>
 struct scatter_of {
   static constexpr bool rank_ordered = true;
@@ -169,32 +205,63 @@ struct scatter_of {
   constexpr int blocks(int size) const { return size; }
   template <class Emit>
   constexpr void round(place at, int k, Emit&& emit) const {
-    using view = detail::route_view<R>;
-    const typename view::group_type g{at.size};
-    const int ports = view::ports(at.size, k);
-    for (int port = 0; port < ports; ++port) {
-      const hop h = view::entry(at.size, k, port);
+    const group_type g{at.size};
+    const bool nested = detail::nested_ways<R>(at.size);
+    const int left = nested ? way::before(at.size, k, walked(at)) : 0;
+    const detail::hops_of_round<R> hops(at.size, k);
+    for (int port = 0; port < hops.count() && left == 0; ++port) {
+      const hop h = hops[port];
       moved(at, k, h, [&](block_set blocks) { emit(send{g.multiply(at.rank, h.by), blocks}); });
     }
-    for (int port = 0; port < ports; ++port) {
-      const hop h = view::entry(at.size, k, port);
+    for (int port = 0; port < hops.count(); ++port) {
+      const hop h = hops[port];
+      if (nested && h.by != left) continue;  // its own block comes along the last hop of its way, and all others then
       const int from = g.multiply(at.rank, g.inverse(h.by));
       moved({from, at.size}, k, h, [&](block_set blocks) { emit(recv{from, blocks}); });
     }
   }
+  constexpr int next_round(place at, int k) const { return std::max(k, arrival(at)); }
+  constexpr int previous_round(place at, int k) const { return k < arrival(at) ? -1 : k; }
 
  private:
+  using group_type = typename detail::route_view<R>::group_type;
+  using way = detail::remaining_way<R>;
+
+  /// The rank's displacement from the root.
+  constexpr int walked(place at) const {
+    const group_type g{at.size};
+    return g.multiply(g.inverse(root), at.rank);
+  }
+  /// The first round in which the rank may have a step: that of its own block, where ways are nested.
+  constexpr int arrival(place at) const {
+    if (!detail::nested_ways<R>(at.size) || walked(at) == 0) return 0;
+    int begin = 0;
+    for (int end = rounds(at); end - begin > 1;) {
+      const int middle = (begin + end) / 2;
+      (way::before(at.size, middle, walked(at)) == 0 ? end : begin) = middle;
+    }
+    return begin;
+  }
+  /// What passes along the hop from that place. Nested ways: requires that the rank has its own block.
   template <class Emit>
   constexpr void moved(place at, int k, hop h, Emit emit) const {
-    const typename detail::route_view<R>::group_type g{at.size};
-    const int walked = g.multiply(g.inverse(root), at.rank);
+    const group_type g{at.size};
     detail::set_builder sets{at.size, emit};
-    // In rank order from the root on, so that sets wrap around instead of breaking in two.
-    for (int i = 1; i < at.size; ++i) {
-      const int block = detail::wrapped(root + i, at.size);
-      const int way = g.multiply(g.inverse(root), block);
-      const int left = detail::remaining_way<R>::before(at.size, k, way);
-      if (g.multiply(walked, left) == way && detail::contains(h.what, left, at.size)) sets.add(block);
+    if (detail::nested_ways<R>(at.size)) {
+      const block_set blocks = g.translate(at.rank, h.what);
+      for (int i = 0; i < blocks.count; ++i) {
+        const int block = blocks.at(blocks.stride < 0 ? blocks.count - 1 - i : i, at.size);
+        const int left = g.multiply(g.inverse(at.rank), block);
+        if (way::before(at.size, k, walked({block, at.size})) == left) sets.add(block);
+      }
+    } else {
+      // In rank order from the root on, so that sets wrap around instead of breaking in two.
+      for (int i = 1; i < at.size; ++i) {
+        const int block = detail::wrapped(root + i, at.size);
+        const int whole = walked({block, at.size});
+        const int left = way::before(at.size, k, whole);
+        if (g.multiply(walked(at), left) == whole && detail::contains(h.what, left, at.size)) sets.add(block);
+      }
     }
     sets.finish();
   }

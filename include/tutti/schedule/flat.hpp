@@ -81,6 +81,7 @@ struct flat {
 namespace detail {
 template <>
 struct remaining_way<flat> {
+  static constexpr bool nested(int) { return true; }
   static constexpr int before(int, int k, int h) { return k == 0 ? h : 0; }
 };
 }  // namespace detail

@@ -37,10 +37,12 @@ struct hypercube_doubling {
 namespace detail {
 template <>
 struct remaining_way<hypercube_halving> {
+  static constexpr bool nested(int) { return true; }
   static constexpr int before(int size, int k, int h) { return h & ((size >> k) - 1); }
 };
 template <>
 struct remaining_way<hypercube_doubling> {
+  static constexpr bool nested(int) { return true; }
   static constexpr int before(int, int k, int h) { return h & ~((1 << k) - 1); }
 };
 }  // namespace detail

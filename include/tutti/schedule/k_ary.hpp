@@ -4,6 +4,10 @@
 #include <tutti/schedule/derive.hpp>
 #include <tutti/schedule/template_name.hpp>
 
+#include <array>
+#include <cstddef>
+#include <limits>
+
 namespace tutti {
 
 /// Circulant graph of radix `Radix`: each round divides the blocks still to send by the radix, rounded up, and sends
@@ -17,7 +21,7 @@ struct k_ary {
 
   static constexpr int rounds(int size) {
     int rounds = 0;
-    for (int left = size; left > 1; left = part(left)) ++rounds;
+    while (powers[static_cast<std::size_t>(rounds)] < size) ++rounds;
     return rounds;
   }
   static constexpr int ports(int size, int k) {
@@ -41,11 +45,21 @@ struct k_ary {
  private:
   friend struct detail::remaining_way<k_ary>;
 
+  /// Radix^k, or the largest int where that is larger.
+  static constexpr auto powers = [] {
+    constexpr int most = std::numeric_limits<int>::max();
+    std::array<int, 32> all{};
+    int power = 1;
+    for (int& p : all) {
+      p = power;
+      power = power > most / Radix ? most : power * Radix;
+    }
+    return all;
+  }();
+
   static constexpr int part(int left) { return (left - 1) / Radix + 1; }
-  static constexpr int blocks_left(int size, int k) {
-    for (; k > 0; --k) size = part(size);
-    return size;
-  }
+  /// Dividing by the radix k times, rounded up each time, is dividing by its power.
+  static constexpr int blocks_left(int size, int k) { return (size - 1) / powers[static_cast<std::size_t>(k)] + 1; }
   /// How the blocks of a round are divided: the first part stays, `sent` others leave, the last of them shorter.
   struct cut {
     int each;
@@ -58,6 +72,7 @@ struct k_ary {
 namespace detail {
 template <int Radix>
 struct remaining_way<k_ary<Radix>> {
+  static constexpr bool nested(int) { return true; }
   static constexpr int before(int size, int k, int h) {
     for (; k > 0 && h > 0; --k) {
       size = k_ary<Radix>::part(size);

@@ -22,6 +22,7 @@ struct pat {
 namespace detail {
 template <>
 struct remaining_way<pat> {
+  static constexpr bool nested(int) { return true; }
   static constexpr int before(int size, int k, int h) {
     const int down = h == 0 ? 0 : (size - h) & ~((1 << k) - 1);
     return down == 0 ? 0 : size - down;

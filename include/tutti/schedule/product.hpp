@@ -64,6 +64,10 @@ struct product {
 namespace detail {
 template <class Inner, class Outer, class Shape>
 struct remaining_way<product<Inner, Outer, Shape>> {
+  static constexpr bool nested(int size) {
+    const int row = Shape::row(size);
+    return nested_ways<Inner>(row) && nested_ways<Outer>(size / row);
+  }
   static constexpr int before(int size, int k, int h) {
     const int row = Shape::row(size);
     const int outer_round = k - Inner::rounds(row);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/schedule/logarithm.hpp>
 #include <tutti/schedule/template_name.hpp>
 
 #include <array>
@@ -12,12 +13,19 @@ namespace tutti {
 
 namespace detail {
 
+/// floor(sqrt(size)), `size >= 1`, bit by bit.
+constexpr int floor_sqrt(int size) {
+  int root = 0;
+  for (int bit = 1 << (floor_log2(size) / 2); bit > 0; bit /= 2) {
+    if (const long long wider = root + bit; wider * wider <= size) root += bit;
+  }
+  return root;
+}
+
 /// The largest divisor of `size` whose square is not above it.
 constexpr int near_square_row(int size) {
-  int row = 1;
-  for (int i = 2; i <= size / i; ++i) {
-    if (size % i == 0) row = i;
-  }
+  int row = floor_sqrt(size);
+  while (size % row != 0) --row;
   return row;
 }
 

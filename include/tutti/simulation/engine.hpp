@@ -191,8 +191,8 @@ class simulation_engine {
     if (peer < 0 || peer >= wires_.size) no_such_peer(rank, peer);
   }
   [[noreturn, gnu::noinline, gnu::cold]] void no_such_peer(int rank, int peer) const {
-    throw usage_error("simulate: rank " + std::to_string(rank) + " of " + std::to_string(wires_.size) +
-                      " names rank " + std::to_string(peer) + " as its peer");
+    throw usage_error("simulate: rank " + std::to_string(rank) + " of " + std::to_string(wires_.size) + " names rank " +
+                      std::to_string(peer) + " as its peer");
   }
 
   int take_group() {

@@ -34,47 +34,56 @@ struct plus_one {
         for (int peer = k; peer < last; peer += in_all) emit(combine{peer, one_block(last), side::right});
         return;
       }
-      const bool exchanges = at.rank % in_all == k;
-      each<true>(at, k, [&](auto step) { emit(step); });
-      if (exchanges) emit(send{last, one_block(last)});
-      each<false>(at, k, [&](auto step) { emit(step); });
-      if (exchanges) emit(combine{last, one_block(at.rank), side::right});
+      with_others(at, k, emit);
     }
 
    private:
-    /// The route's sends, or its combines: all blocks but the receiver's own where that is apart, then those.
-    template <bool Sends, class Emit>
-    constexpr void each(place at, int k, Emit emit) const {
+    /// What the route does among the others: all blocks but the receiver's own where that is apart, then that; and the
+    /// exchange with the one left over behind it.
+    template <class Emit>
+    static constexpr void with_others(place at, int k, Emit& emit) {
+      constexpr int nobody = -1;
       const place among{at.rank, at.size - 1};
-      if (among.size == 1) return;
-      bool any_apart = false;
-      reduce_scatter_of<R>{}.round(among, k, [&](auto step) {
-        if constexpr (is_send<decltype(step)> == Sends) {
-          const int own = Sends ? step.peer : at.rank;
-          const bool apart = own % rounds(at) == k;
-          any_apart = any_apart || apart;
-          const block_set what = step.what;
-          const auto emit_set = [&](block_set set) {
-            step.what = set;
-            emit(step);
-          };
-          each_run(what, among.size, [&](block_set run) {
-            const int before = apart ? steps_to(own, run) : run.count;
-            if (before > 0) emit_set({run.first, run.stride, before});
-            const int after = run.count - before - 1;
-            if (after > 0) emit_set({run.first + (before + 1) * run.stride, run.stride, after});
-          });
-        }
-      });
-      if (!any_apart) return;
-      reduce_scatter_of<R>{}.round(among, k, [&](auto step) {
-        if constexpr (is_send<decltype(step)> == Sends) {
-          const int own = Sends ? step.peer : at.rank;
-          if (own % rounds(at) != k || !detail::contains(step.what, own, among.size)) return;
-          step.what = one_block(own);
+      const int last = at.size - 1;
+      const int in_all = rounds_of(at.size);
+      const bool exchanges = at.rank % in_all == k;
+      bool sending = true;
+      int held = nobody;  // the peer whose message still lacks the receiver's own block
+      side operand = side::right;
+      const auto complete = [&] {
+        if (held != nobody && sending) emit(send{held, one_block(held)});
+        if (held != nobody && !sending) emit(combine{held, one_block(at.rank), operand});
+        held = nobody;
+      };
+      const auto end_sends = [&] {
+        if (!sending) return;
+        complete();
+        if (exchanges) emit(send{last, one_block(last)});
+        sending = false;
+      };
+      const auto pass_on = [&](auto step) {
+        if constexpr (!is_send<decltype(step)>) end_sends();
+        if (held != step.peer) complete();
+        if constexpr (!is_send<decltype(step)>) operand = step.operand;
+        const int own = sending ? step.peer : at.rank;
+        const bool apart = own % in_all == k;
+        const block_set what = step.what;
+        const auto emit_set = [&](block_set set) {
+          step.what = set;
           emit(step);
-        }
-      });
+        };
+        each_run(what, among.size, [&](block_set run) {
+          const int before = apart ? steps_to(own, run) : run.count;
+          if (before < run.count) held = step.peer;
+          if (before > 0) emit_set({run.first, run.stride, before});
+          const int after = run.count - before - 1;
+          if (after > 0) emit_set({run.first + (before + 1) * run.stride, run.stride, after});
+        });
+      };
+      if (among.size > 1) reduce_scatter_of<R>{}.round(among, k, pass_on);
+      end_sends();
+      complete();
+      if (exchanges) emit(combine{last, one_block(at.rank), side::right});
     }
   };
 

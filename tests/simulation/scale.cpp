@@ -7,8 +7,31 @@
 
 #include <doctest/doctest.h>
 
+#include <string_view>
+
 using namespace tutti;
 using enum tutti::collective;
+
+namespace {
+
+/// `circulant`, counting how often it is asked for what is left of a way.
+struct counted {
+  static constexpr std::string_view name = "counted";
+  static constexpr int rounds(int size) { return circulant::rounds(size); }
+  static constexpr hop entry(int size, int k) { return circulant::entry(size, k); }
+  static inline long long looks = 0;
+};
+
+}  // namespace
+
+template <>
+struct tutti::detail::remaining_way<counted> {
+  static bool nested(int) { return true; }
+  static int before(int size, int k, int h) {
+    ++counted::looks;
+    return remaining_way<circulant>::before(size, k, h);
+  }
+};
 
 namespace {
 
@@ -46,4 +69,19 @@ TEST_CASE("2^14 ranks around one master: its port takes in one after the other")
   // The processor's overhead for each is longer than the port's gap.
   const double each = net.overhead + 8 * net.fold;
   CHECK(r.makespan == doctest::Approx(net.overhead + 8 * net.byte + net.latency + (ranks - 1) * each).epsilon(1e-9));
+}
+
+TEST_CASE("2^14 ranks scatter without looking at every block in every round") {
+  counted::looks = 0;
+  const simulation_result r = simulate(scatter_of<counted>{0}, ranks, 8, net);
+  CHECK(r.messages == ranks - 1);
+  CHECK(r.rounds == 14);
+  // Half of 14 * 2^14 blocks are sent, and looked at at both ends; beside that a few looks for each rank and round.
+  CHECK(counted::looks < 4 * 14 * ranks);
+}
+
+TEST_CASE("Swing among 2^14 + 1 ranks") {
+  const simulation_result r = simulate(schedule_for<allreduce, swing>{}, ranks + 1, 8, net);
+  CHECK(r.rounds == 28);
+  CHECK(r.messages == 2 * (14LL * ranks + 2LL * ranks));
 }

@@ -6,6 +6,7 @@
 #include <tutti/simulation/result.hpp>
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,10 +23,11 @@ struct question {
 
 /// How much simulating is too much.
 struct limits {
-  double messages = 9e7;   // of one algorithm
-  double rounds = 1e8;     // of all ranks, empty ones too
-  double seconds = 10;     // to find the rounds of all ranks
-  double in_flight = 8e6;  // at a time: what takes memory
+  double messages = 9e7;                                      // of one algorithm
+  double rounds = 1e8;                                        // of all ranks, empty ones too
+  double seconds = 10;                                        // to find the rounds of all ranks
+  double in_flight = 8e6;                                     // at a time: what takes memory
+  double makespan = std::numeric_limits<double>::infinity();  // predicted seconds, of what is worth simulating
 };
 
 /// An algorithm's answer.

@@ -4,6 +4,7 @@
 #include "survey.hpp"
 
 #include <tutti/schedule/algorithms.hpp>
+#include <tutti/schedule/cost.hpp>
 #include <tutti/simulation/simulate.hpp>
 
 #include <algorithm>
@@ -73,6 +74,25 @@ double seconds_to_look(const S& s, int size) {
   return taken[taken.size() / 2];
 }
 
+/// A time that the simulated one is not below: what the processor and the ports of a rank have to do, without any
+/// waiting.
+template <class S>
+double least_makespan(const S& s, tutti::place at, std::size_t bytes, const tutti::network& net) {
+  const tutti::detail::set_bytes measure{{bytes, s.blocks(at.size)}};
+  double processor = 0, sent = 0, received = 0;
+  const int rounds = s.rounds(at);
+  for (int k = tutti::next_round(s, at, 0); k < rounds; k = tutti::next_round(s, at, k + 1)) {
+    tutti::for_each_message(s, at, k, measure, [&](const tutti::message_end& m) {
+      if (m.peer != at.rank) {
+        processor += net.overhead;
+        (m.sent ? sent : received) += static_cast<double>(m.size);
+      }
+      processor += static_cast<double>(m.folded) * net.fold;
+    });
+  }
+  return std::max(processor, std::max(sent, received) * net.byte / net.ports);
+}
+
 /// Why the simulation would be too much, if it would be. Guessed from a rank in the middle.
 template <class S>
 std::string too_much(const S& s, const question& asked, const limits& most) {
@@ -90,8 +110,8 @@ std::string too_much(const S& s, const question& asked, const limits& most) {
   double messages = 0, in_flight = 0, asked_for = 0;
   for (int k = tutti::next_round(s, middle, 0); k < rounds; k = tutti::next_round(s, middle, k + 1)) {
     int sends = 0;
-    s.round(middle, k, [&](auto step) {
-      if constexpr (tutti::is_send<decltype(step)>) ++sends;
+    tutti::for_each_message(s, middle, k, tutti::detail::set_blocks{}, [&](const tutti::message_end& m) {
+      if (m.sent) ++sends;
     });
     messages += sends;
     in_flight = std::max<double>(in_flight, sends);
@@ -104,6 +124,9 @@ std::string too_much(const S& s, const question& asked, const limits& most) {
       std::snprintf(text, sizeof text, "left out: %d ranks, each with up to %d rounds", p, rounds);
       return text;
     }
+  }
+  if (std::isfinite(most.makespan) && least_makespan(s, middle, asked.bytes, asked.network) > most.makespan) {
+    return "left out: too slow";
   }
   // Last, since it depends on the machine.
   const double looks = seconds_to_look(s, p) * ranks;

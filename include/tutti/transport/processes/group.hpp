@@ -152,11 +152,11 @@ class processes_group {
 
   /// Whether this rank can read the memory of that rank's process, and that is worth while. Between two ranks it is: a
   /// quarter less time for 256 KiB and for 16 MiB. Several that read from one wait for each other in the kernel: a
-  /// broadcast of 256 KiB to 15 took ten times as long as by copies.
+  /// broadcast of 256 KiB to 15 took ten times as long as by copies. It cannot before the other has attached.
   bool can_read(int rank) {
     const rank_state& other = state(rank);
     std::uint64_t seen = 0;
-    return size_ == 2 && peer_memory::fast() &&
+    return size_ == 2 && peer_memory::fast() && has_attached(rank) &&
            peer_memory::read(other.process.pid, reinterpret_cast<std::byte*>(&seen), other.probe, sizeof seen) &&
            seen == probe_value(rank);
   }

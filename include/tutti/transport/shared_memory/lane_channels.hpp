@@ -73,6 +73,9 @@ class lane_channels : public lane_waiting<Group> {
     const auto more = static_cast<std::int32_t>(s.consumed - static_cast<std::uint32_t>(o.consumed));
     if (more > 0) o.consumed += static_cast<std::uint32_t>(more);
     if constexpr (!Group::shows_all) {
+      // When this rank first looked for a message the peer may not have been there yet.
+      if (i.next == 0) [[unlikely]]
+        offer_to_read(i, peer);
       if (s.remote()) return fetch(peer, i, s, landing);
     }
     return s.where == 0 ? s.payload : group_->at(s.where);
@@ -221,8 +224,13 @@ class lane_channels : public lane_waiting<Group> {
 
   [[gnu::noinline, gnu::cold]] void accept(incoming& i, int peer) {
     i.from = &group_->connect(index_, peer, rank_);
+    offer_to_read(i, peer);
+  }
+  /// Tells the peer whether this rank can read the memory of its process, as soon as that is known.
+  [[gnu::noinline, gnu::cold]] void offer_to_read(incoming& i, int peer) {
     if constexpr (!Group::shows_all) {
-      if (group_->can_read(peer)) i.from->reads.store(true, std::memory_order_release);
+      if (i.from->reads.load(std::memory_order_relaxed) || !group_->can_read(peer)) return;
+      i.from->reads.store(true, std::memory_order_release);
     }
   }
   /// Brings a message here from the memory of its sender's process: to `landing`, or if that is null to memory of the

@@ -13,7 +13,6 @@
 #else
 
 #include <tutti/core/error.hpp>
-#include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 
 #include <signal.h>

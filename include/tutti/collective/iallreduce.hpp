@@ -31,7 +31,8 @@ class pending_reduction : public pending_operation<Comm> {
         execution_(schedule, owner.place(), memory_) {
     try {
       lane.lane.open(c);
-    } catch (...) {
+    } catch (const std::exception& e) {
+      lane.lane.abandon(e.what());
       this->close();
       throw;
     }

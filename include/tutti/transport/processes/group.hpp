@@ -94,7 +94,7 @@ class processes_group {
     fence::available();
     policy_ = wait_policy::for_ranks(size_);
     state(rank).process = this_process();
-    peer_memory::allow();
+    if (size_ == 2 && peer_memory::fast()) peer_memory::allow();
     probe_ = probe_value(rank);
     state(rank).probe = reinterpret_cast<std::uintptr_t>(&probe_);
     TUTTI_FAULT_POINT("group.attach_known");

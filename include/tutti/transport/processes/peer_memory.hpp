@@ -31,7 +31,7 @@ class peer_memory {
     return true;
   }
 
-  /// Allows other processes of the same user to read this one's, where the system asks for it (Yama).
+  /// Allows every process of the same user to read this one's, where the system asks for it (Yama).
   static void allow() noexcept {
 #if defined(PR_SET_PTRACER)
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);

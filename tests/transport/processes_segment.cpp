@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -382,6 +383,42 @@ TEST_CASE("where /dev/shm is missing and memfd is not wanted, the error says so"
     return segment::create(segment::least_range).take(mebi, 64, "memfd needs no file system") > 0 ? 0 : 2;
   });
   if (result == 77) return;
+  CHECK(result == 0);
+}
+
+TEST_CASE("B3 a name that a killed process has left is taken away by the next start, and no other is") {
+  const test::deadline limit(20s);
+  const int result = in_child([] {
+    if (!small_shared_memory("size=8m")) return 77;
+    const auto made = [](const std::string& name) {
+      const int file = open(("/dev/shm" + name).c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+      if (file >= 0) close(file);
+      return file >= 0;
+    };
+    const auto there = [](const std::string& name) { return access(("/dev/shm" + name).c_str(), F_OK) == 0; };
+    // A process that dies between the two calls.
+    int pipe_ends[2];
+    if (pipe(pipe_ends) != 0) return 1;
+    const pid_t killed = fork();
+    if (killed == 0) {
+      const tutti::detail::named_segment name;
+      if (!made(name.text())) _exit(1);
+      _exit(write(pipe_ends[1], name.text(), std::strlen(name.text())) > 0 ? 0 : 1);
+    }
+    int status = 1;
+    if (waitpid(killed, &status, 0) != killed || status != 0) return 2;
+    char left[96] = {};
+    if (read(pipe_ends[0], left, sizeof left - 1) <= 0 || !there(left)) return 3;
+    const tutti::detail::named_segment mine;
+    if (!made(mine.text()) || !made("/tutti-data") || !made("/tutti-1-1-0123") || !made("/other")) return 4;
+    segment::create(segment::least_range, segment_source::named);
+    if (there(left)) return 5;
+    return there(mine.text()) && there("/tutti-data") && there("/tutti-1-1-0123") && there("/other") ? 0 : 6;
+  });
+  if (result == 77) {
+    MESSAGE("this process may not mount a /dev/shm of its own");
+    return;
+  }
   CHECK(result == 0);
 }
 

@@ -5,10 +5,10 @@
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/processes/available_memory.hpp>
+#include <tutti/transport/processes/named_segment.hpp>
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -315,16 +315,12 @@ class segment {
     return made;
   }
   static int open_named() noexcept {
-    unsigned char chance[16];
-    if (::getrandom(chance, sizeof chance, 0) != sizeof chance) return -1;
-    char name[] = "/tutti-00000000000000000000000000000000";
-    for (std::size_t i = 0; i < sizeof chance; ++i) {
-      name[7 + 2 * i] = "0123456789abcdef"[chance[i] / 16];
-      name[8 + 2 * i] = "0123456789abcdef"[chance[i] % 16];
-    }
-    const int made = ::shm_open(name, O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
+    remove_leftovers();
+    const named_segment name;
+    if (!name) return -1;
+    const int made = ::shm_open(name.text(), O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
     TUTTI_FAULT_POINT("segment.named");
-    if (made >= 0) ::shm_unlink(name);
+    if (made >= 0) ::shm_unlink(name.text());
     return made;
   }
 

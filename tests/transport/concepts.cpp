@@ -81,6 +81,20 @@ struct shows_what_may_be_written : archetype_viewing_lane<> {
 };
 static_assert(!tutti::viewing_lane<shows_what_may_be_written>);
 
+template <int Missing = 0>
+struct archetype_landing_lane : archetype_lane<> {
+  static constexpr bool lands = Missing != 1;
+  const std::byte* view(int, std::size_t) requires(Missing != 2) { return nullptr; }
+  const std::byte* view(int, std::size_t, std::byte*) requires(Missing != 3) { return nullptr; }
+  void claim(int) {}
+  void release(int) {}
+};
+static_assert(tutti::landing_lane<archetype_landing_lane<>>);
+static_assert(!tutti::landing_lane<archetype_landing_lane<1>> && tutti::viewing_lane<archetype_landing_lane<1>>);
+static_assert(!tutti::landing_lane<archetype_landing_lane<2>>);
+static_assert(!tutti::landing_lane<archetype_landing_lane<3>>);
+static_assert(!tutti::landing_lane<archetype_viewing_lane<>>);
+
 /// Views are no use without the lane.
 struct views_alone {
   const std::byte* view(int, std::size_t) { return nullptr; }
@@ -90,7 +104,14 @@ struct views_alone {
 static_assert(!tutti::viewing_lane<views_alone>);
 
 template <int Missing = 0>
-struct archetype_sharing_lane : archetype_lane<> {
+struct archetype_shown_bytes {
+  static constexpr std::size_t shown_bytes = 0;
+};
+template <>
+struct archetype_shown_bytes<8> {};
+template <int Missing = 0>
+struct archetype_sharing_lane : archetype_lane<>, archetype_shown_bytes<Missing> {
+  bool shows(const std::byte*, std::size_t) requires(Missing != 9) { return true; }
   bool publish(int, const std::byte*, std::size_t, std::size_t, bool) requires(Missing != 1) { return true; }
   void publish_to(int, bool) requires(Missing != 2) {}
   void expect(int, std::size_t) requires(Missing != 3) {}
@@ -107,6 +128,8 @@ static_assert(!tutti::sharing_lane<archetype_sharing_lane<4>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<5>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<6>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<7>>);
+static_assert(!tutti::sharing_lane<archetype_sharing_lane<8>>);
+static_assert(!tutti::sharing_lane<archetype_sharing_lane<9>>);
 
 struct always_has_room : archetype_sharing_lane<> {
   void publish(int, const std::byte*, std::size_t, std::size_t, bool) {}

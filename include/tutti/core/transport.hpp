@@ -66,6 +66,7 @@ concept viewing_lane = lane<L> && requires(L& l, int peer, std::size_t bytes) {
 
 /// A lane that may put a message where it is wanted instead of showing where it lies.
 ///
+/// - `L::lands`: it does so at all;
 /// - `view(peer, bytes, landing)`: as `view(peer, bytes)`; returns `landing`, which is not null then, if it has put the
 ///   message there.
 template <class L>

@@ -21,15 +21,15 @@ using tutti::detail::processes_group;
 
 namespace {
 
-/// Rank 0 of the group, in a process that is killed while it writes.
-void die_writing(processes_group& group) {
+/// Rank 0 of the group, in a process that is killed at that point of saying why it failed.
+void die_at(processes_group& group, const char* point) {
   const pid_t pid = fork();
   if (pid < 0) std::abort();
   if (pid == 0) {
     test::take_signals_by_default();
     group.attach(0);
-    tutti::fault::arm({.name = "processes.fail"});
-    group.fail({errc::mismatch, 0, "what rank 0 did not come to say"});
+    tutti::fault::arm({.name = point});
+    group.fail({errc::mismatch, 0, "what rank 0 said"});
     _exit(1);
   }
   const int status = test::await_end(pid);
@@ -50,29 +50,31 @@ tutti::failure thrown(F&& f) {
   return {};
 }
 
-void check_names_rank_0(const tutti::failure& seen) {
-  CHECK(seen.kind == errc::peer_failed);
-  CHECK(seen.peer == 0);
-  CHECK(seen.text.find("rank 0 (process ") != std::string::npos);
-  CHECK(seen.text.find("has ended without a word") != std::string::npos);
-}
-
 }  // namespace
 
-TEST_CASE("who wants to say that the group failed does not wait for a rank that died saying so") {
+TEST_CASE("who wants to say why the group failed does not wait for a rank that died saying so") {
   const test::alarm_limit limit(30);
-  processes_group group(2);
-  die_writing(group);
-  group.attach(1);
-  group.fail({errc::mismatch, 0, "what rank 1 came too late to say"});
-  check_names_rank_0(thrown([&] { group.raise(); }));
+  for (const char* const point : {"failure.writing", "failure.written"}) {
+    processes_group group(2);
+    die_at(group, point);
+    group.attach(1);
+    CHECK_FALSE(group.failed());
+    group.fail({errc::timed_out, 0, "what rank 1 said"});
+    CHECK(group.failed());
+    const tutti::failure seen = thrown([&] { group.raise(); });
+    CHECK(seen.kind == errc::timed_out);
+    CHECK(seen.text.find("what rank 1 said") != std::string::npos);
+  }
 }
 
-TEST_CASE("what was read of others does not count once one of them has begun to fail") {
+TEST_CASE("what was read of others does not count once one of them has said that it failed") {
   const test::alarm_limit limit(30);
   processes_group group(2);
-  die_writing(group);
+  die_at(group, "failure.shown");
   group.attach(1);
   CHECK(group.failed());
-  check_names_rank_0(thrown([&] { group.check_after_reading(); }));
+  group.fail({errc::timed_out, 0, "what rank 1 came too late to say"});
+  const tutti::failure seen = thrown([&] { group.check_after_reading(); });
+  CHECK(seen.kind == errc::mismatch);
+  CHECK(seen.text.find("what rank 0 said") != std::string::npos);
 }

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -22,7 +23,7 @@ class peer_memory {
   static bool read(pid_t process, std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
     for (std::size_t done = 0; done < bytes;) {
       const iovec here{to + done, bytes - done};
-      const iovec there{reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(from + done)), bytes - done};
+      const iovec there{std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(from + done)), bytes - done};
       const ssize_t got = ::process_vm_readv(process, &here, 1, &there, 1, 0);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) return false;

@@ -25,7 +25,7 @@ class staging {
         most_chunks_(static_cast<std::size_t>(chunks)),
         bytes_(bytes),
         most_readers_(static_cast<std::size_t>(readers)) {}
-  staging(staging&&) = default;
+  staging(staging&&) noexcept = default;
   ~staging() {
     for (chunk* const c : chunks_) delete c;
   }

@@ -11,6 +11,7 @@
 #include <tutti/transport/shared_memory/lane.hpp>
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +57,8 @@ class threads_group {
   static std::size_t piece_bytes(int) { return shown_copy_bytes; }
   static heap_memory make_memory(std::size_t bytes) { return heap_memory(bytes); }
   static std::uint64_t where(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
-  static const std::byte* at(std::uint64_t where) { return reinterpret_cast<const std::byte*>(where); }
+  static_assert(sizeof(std::uint64_t) == sizeof(const std::byte*));
+  static const std::byte* at(std::uint64_t where) { return std::bit_cast<const std::byte*>(where); }
   static bool shows(const std::byte*, std::size_t) { return true; }
 
   void write_call(int rank, const call& c) noexcept { state(rank).log.write(c); }

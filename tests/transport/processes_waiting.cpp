@@ -6,10 +6,10 @@
 #include "transport/processes_run.hpp"
 
 #include "deadline.hpp"
+#include "on_processors.hpp"
 
 #include <doctest/doctest.h>
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <algorithm>
 #include <chrono>
@@ -25,25 +25,6 @@ namespace {
 
 using comm_type = process_communicator;
 using clock = std::chrono::steady_clock;
-
-/// Restricts this thread, and the processes that it forks, to its first `count` processors while it lives.
-class on_processors {
- public:
-  explicit on_processors(int count) {
-    sched_getaffinity(0, sizeof before_, &before_);
-    cpu_set_t few;
-    CPU_ZERO(&few);
-    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&few) < count; ++cpu)
-      if (CPU_ISSET(cpu, &before_)) CPU_SET(cpu, &few);
-    sched_setaffinity(0, sizeof few, &few);
-  }
-  on_processors(const on_processors&) = delete;
-  on_processors& operator=(const on_processors&) = delete;
-  ~on_processors() { sched_setaffinity(0, sizeof before_, &before_); }
-
- private:
-  cpu_set_t before_;
-};
 
 /// The median time of one call in microseconds, in the best of several tries: other programs may be running. The first
 /// one below `bound` is enough.

@@ -186,7 +186,7 @@ class forked_processes {
   enum class own_end : unsigned char { none, well, failed };
   struct child {
     pid_t pid = 0;
-    descriptor pidfd;
+    descriptor_owner pidfd;
     bool running = false;
     bool notified = false;  // the epoll says when it has ended
   };
@@ -271,7 +271,7 @@ class forked_processes {
 
   owned_array<child> children_;
   own_end* ends_ = nullptr;  // of each rank, shared with it
-  descriptor ready_;
+  descriptor_owner ready_;
   pid_t parent_;
   int running_ = 0;
   int asked_ = 0;  // running, and the epoll does not say when they end

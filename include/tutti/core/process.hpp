@@ -3,6 +3,8 @@
 
 // Other processes of this host: which one is meant, and whether it is still there.
 
+#include <tutti/core/descriptor.hpp>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -12,35 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <utility>
 
 namespace tutti::detail {
-
-/// A file descriptor, closed in the end; -1 is none.
-class descriptor {
- public:
-  descriptor() = default;
-  explicit descriptor(int number) noexcept : number_(number) {}
-  descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  descriptor& operator=(descriptor&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.number_, -1));
-    return *this;
-  }
-  ~descriptor() { reset(); }
-
-  explicit operator bool() const noexcept { return number_ >= 0; }
-  int get() const noexcept { return number_; }
-  /// Gives it up without closing it.
-  int release() noexcept { return std::exchange(number_, -1); }
-  /// Not closed again after EINTR: Linux has closed it by then.
-  void reset(int number = -1) noexcept {
-    if (number_ >= 0) close(number_);
-    number_ = number;
-  }
-
- private:
-  int number_ = -1;
-};
 
 /// Opens a pidfd (Linux 5.3), close-on-exec as they all are; -1 and errno where there is none to be had.
 inline int open_pidfd(pid_t pid) noexcept {

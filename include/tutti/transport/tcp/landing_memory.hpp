@@ -25,7 +25,7 @@ class landing_memory {
   /// Of at least so many bytes, and never none; aligned to cache lines.
   piece take(std::size_t bytes) {
     if (count_ != 0) {
-      piece last = std::move(unused_[--count_]);
+      piece last = std::exchange(unused_[--count_], {});
       if (last.size >= bytes) return last;
     }
     const std::size_t size = bytes < smallest ? smallest : bytes;

@@ -95,7 +95,7 @@ class tcp_lane : public tcp_waiting<Group> {
     tcp_connection& c = group_->connection(peer);
     c.take(index_);
     i.asked = false;
-    if (i.own.size != 0) memory_.give_back(std::move(i.own));
+    if (i.own.size != 0) memory_.give_back(std::exchange(i.own, {}));
   }
 
   bool try_recv(int peer, std::byte* data, std::size_t bytes) {

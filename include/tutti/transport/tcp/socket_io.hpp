@@ -26,7 +26,7 @@ inline socket_result socket_write(int socket, iovec* from, std::size_t parts) no
   message.msg_iov = from;
   message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(parts);
   ssize_t sent;
-  do sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  do sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   while (sent < 0 && errno == EINTR);
   return socket_outcome(sent);
 }
@@ -34,7 +34,7 @@ inline socket_result socket_write(int socket, iovec* from, std::size_t parts) no
 /// Reads what has come, at least one byte asked for.
 inline socket_result socket_read(int socket, std::byte* to, std::size_t bytes) noexcept {
   ssize_t got;
-  do got = recv(socket, to, bytes, MSG_DONTWAIT);
+  do got = ::recv(socket, to, bytes, MSG_DONTWAIT);
   while (got < 0 && errno == EINTR);
   socket_result result = socket_outcome(got);
   result.ended = got == 0;
@@ -45,7 +45,7 @@ inline socket_result socket_read(int socket, iovec* to, std::size_t parts) noexc
   message.msg_iov = to;
   message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(parts);
   ssize_t got;
-  do got = recvmsg(socket, &message, MSG_DONTWAIT);
+  do got = ::recvmsg(socket, &message, MSG_DONTWAIT);
   while (got < 0 && errno == EINTR);
   socket_result result = socket_outcome(got);
   result.ended = got == 0;

@@ -133,7 +133,7 @@ class tcp_waiting {
       polled_.push_back({c.descriptor(), static_cast<short>((reads ? POLLIN : 0) | (writes ? POLLOUT : 0)), 0});
       peers_.push_back(peer);
     }
-    if (poll(polled_.begin(), static_cast<nfds_t>(polled_.size()), nap()) <= 0) return;
+    if (::poll(polled_.begin(), static_cast<nfds_t>(polled_.size()), nap()) <= 0) return;
     TUTTI_FAULT_POINT("tcp_waiting.woken");
     if (polled_[0].revents != 0) group_->quiet();
     // What other lanes wait for; this one looks itself.

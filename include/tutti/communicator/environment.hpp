@@ -24,6 +24,7 @@ struct launched {
   int local_size = -1;  ///< number of ranks on this host; -1 if the launcher does not tell
   std::string job;      ///< the same on all ranks of the job, and another for another job, as far as the launcher tells
   std::string source;   ///< the variables that told, such as "RANK, WORLD_SIZE"
+  bool local_job = false;  ///< the launcher does not tell: `job` is the same among the ranks of one host only
 };
 
 namespace detail {
@@ -73,7 +74,7 @@ class launch_environment {
         below(from.local_rank, told.local_rank, from.size, told.size);
     }
     if (&from == &slurm_variables) told.local_size = slurm_tasks_here();
-    told.job = job(from);
+    told.job = job(from, told.local_job);
     told.source = message() << from.rank << ", " << from.size;
     return told;
   }
@@ -162,7 +163,7 @@ class launch_environment {
     return length != 0;
   }
 
-  std::string job(const launcher_variables& from) const {
+  std::string job(const launcher_variables& from, bool& local) const {
     std::string told;
     add(told, "TUTTI_JOB");
     if (!told.empty()) return told;
@@ -185,12 +186,15 @@ class launch_environment {
       if (told.empty() && take_number(socket, text("PMI_FD"))) {
         const pid_t manager = maker_of_socket(static_cast<int>(socket));
         if (manager > 0) told = named_process("PMI process manager", manager);
+        local = true;
       }
     } else if (&from == &slurm_variables) {
       add(told, "SLURM_JOB_ID");
       add(told, value("SLURM_STEP_ID") != nullptr ? "SLURM_STEP_ID" : "SLURM_STEPID");
     }
-    return told.empty() ? named_process("parent process", getppid()) : told;
+    if (!told.empty()) return told;
+    local = true;
+    return named_process("parent process", getppid());
   }
   void add(std::string& told, const char* name) const {
     if (text(name).empty()) return;

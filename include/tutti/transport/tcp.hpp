@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string_view>
 
 namespace tutti {
 
@@ -37,6 +38,7 @@ class tcp {
   lane_type make_lane(int index) { return {*group_, index, limit_}; }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(); }
+  void abort(std::string_view text) { group_->abort(text); }
   /// As between processes of one host.
   cost_parameters costs() const { return {6e-6, 2e-6, 0.3e-9, 0.1e-9}; }
 

@@ -65,9 +65,7 @@ class tcp_arbiter {
       case control_kind::ping:
         return true;
       case control_kind::failed:
-        if (m.peer < -1 || m.peer >= size()) return false;
-        decide(m.reason());
-        return true;
+        return m.peer >= -1 && m.peer < size() && failed(from, m);
       case control_kind::suspects:
         return is_other(from, m.peer) && suspects(m);
       case control_kind::differs:
@@ -113,7 +111,7 @@ class tcp_arbiter {
     std::uint64_t last = 0;  // of the calls of one that has left
     std::uint64_t fingerprint = 0;
   };
-  enum class purpose : unsigned char { lost_connection, disagreement, lateness };
+  enum class purpose : unsigned char { lost_connection, desertion, disagreement, lateness };
   struct answer {
     int rank;
     bool here;
@@ -140,6 +138,15 @@ class tcp_arbiter {
     for (int rank = 0; rank < size(); ++rank) out_->tell(rank, control_message::of(control_kind::verdict, f));
   }
 
+  // Whoever has waited for a rank that left may have waited in another call.
+  bool failed(int from, const control_message& m) {
+    if (m.code == errc::peer_failed && is_other(from, m.peer) && at(m.peer).left) {
+      ask(purpose::desertion, from, m, {from, m.peer}, 1);
+    } else {
+      decide(m.reason());
+    }
+    return true;
+  }
   // A rank that is alive and has not left answers, and what it said before is known by then; the end of a dead one's
   // connection comes instead.
   bool suspects(const control_message& m) {
@@ -238,18 +245,33 @@ class tcp_arbiter {
       case purpose::lost_connection:
         if (!at(q.why.peer).left) decide({errc::peer_failed, q.why.peer, q.why.text});
         return;
-      case purpose::disagreement: {
-        static const recorded_calls none;
-        const auto log = [&](std::size_t i) -> const recorded_calls& {
-          return q.answers[i].calls == nullptr ? none : *q.answers[i].calls;
-        };
-        decide(disagreement(q.answers[0].rank, log(0), q.answers[1].rank, log(1)));
+      case purpose::desertion:
+        if (called_alike(log(q.answers[0]), log(q.answers[1]))) {
+          decide(q.why.reason());
+          return;
+        }
+        [[fallthrough]];
+      case purpose::disagreement:
+        decide(disagreement(q.answers[0].rank, log(q.answers[0]), q.answers[1].rank, log(q.answers[1])));
         return;
-      }
       case purpose::lateness:
         decide(lateness(q));
         return;
     }
+  }
+
+  static const recorded_calls& log(const answer& a) {
+    static const recorded_calls none;
+    return a.calls == nullptr ? none : *a.calls;
+  }
+  /// What both have called is the same.
+  static bool called_alike(const recorded_calls& ones, const recorded_calls& others) {
+    for (std::size_t i = 0; i < ones.size(); ++i) {
+      const call one = ones[i].read();
+      const call other = others.read(one.sequence);
+      if (other.signature != nullptr && !alike(one, other)) return false;
+    }
+    return true;
   }
 
   failure lateness(const question& q) const {

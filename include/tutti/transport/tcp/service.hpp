@@ -60,8 +60,10 @@ class tcp_service {
   tcp_service& operator=(const tcp_service&) = delete;
   /// Says what is left to be said, for a limited time, and ends the thread.
   ~tcp_service() {
-    post([this] { depart(); });
-    pthread_join(thread_, nullptr);
+    if (running_) {
+      post([this] { depart(); });
+      pthread_join(thread_, nullptr);
+    }
     flusher_.close();
     door_.close();
     control_.close();
@@ -81,7 +83,8 @@ class tcp_service {
       return nullptr;
     }, this);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (refused == 0) return;
+    running_ = refused == 0;
+    if (running_) return;
     throw resource_error(message() << "run_tcp: the system refused the service thread of rank " << rank_ << ": "
                                    << std::generic_category().message(refused));
   }
@@ -133,7 +136,6 @@ class tcp_service {
     }
   }
   void work() noexcept {
-    TUTTI_FAULT_RANK(rank_);
     for (;;) {
       std::string text;
       try {
@@ -167,6 +169,7 @@ class tcp_service {
   void established(int peer, asio::ip::tcp::socket&& socket) {
     TUTTI_FAULT_POINT("service.established");
     connection(peer).establish(std::move(socket));
+    if (left_) connection(peer).finish_sending();
     if (left_over(peer).load(std::memory_order_acquire)) flush(peer);
     state_->ring();
   }
@@ -201,6 +204,7 @@ class tcp_service {
     if (const call last = state_->log.read(m.number); last.signature != nullptr) m.fingerprint = last.fingerprint();
     control_.report(std::move(m));
     // After the goodbye: who sees the end of a connection asks the arbiter why.
+    left_ = true;
     for (tcp_connection& c : *connections_) c.finish_sending();
   }
 
@@ -226,7 +230,9 @@ class tcp_service {
   asio::steady_timer farewell_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   pthread_t thread_{};
+  bool running_ = false;
   bool leaving_ = false;
+  bool left_ = false;
 };
 
 }  // namespace tutti::detail

@@ -185,7 +185,8 @@ TEST_CASE("ranks that have not made the same calls are told so in the end") {
     REQUIRE(f);
     CHECK(f->kind == errc::mismatch);
     CHECK(f->text.starts_with("rank 0 called barrier"));
-    CHECK(f->text.find(others == 0 ? "rank 2 called nothing that fits" : "rank 2 called allreduce") != std::string::npos);
+    CHECK(f->text.find(others == 0 ? "rank 2 called nothing that fits" : "rank 2 called allreduce") !=
+          std::string::npos);
     CHECK_FALSE(t.all_are_told_farewell());
   }
 }
@@ -201,8 +202,9 @@ TEST_CASE("F1 who sees a mismatch makes both ranks tell what they called, and th
     const auto f = t.verdict();
     REQUIRE(f);
     CHECK(f->kind == errc::mismatch);
-    CHECK(f->text == "rank 1 called barrier by dissemination, call 1 at main.cpp:12; rank 3 called allreduce of 10 x int "
-                     "(4 bytes each) with std::plus<void> by ring, call 1 at main.cpp:12");
+    CHECK(f->text ==
+          "rank 1 called barrier by dissemination, call 1 at main.cpp:12; rank 3 called allreduce of 10 x int "
+          "(4 bytes each) with std::plus<void> by ring, call 1 at main.cpp:12");
   }
 }
 
@@ -298,7 +300,8 @@ TEST_CASE("A11 who waited for a rank that has left is believed, unless it waited
 }
 
 TEST_CASE("who is late: the last to come, or the awaited one, or who does not even answer") {
-  const std::string waited = ": rank 1 waited 50 ms for rank 2 in round 2 of barrier by dissemination, call 5 at main.cpp:12";
+  const std::string waited =
+      ": rank 1 waited 50 ms for rank 2 in round 2 of barrier by dissemination, call 5 at main.cpp:12";
   SUBCASE("another has not come so far") {
     table t(4);
     CHECK(t.is_late(1, 2, 5));

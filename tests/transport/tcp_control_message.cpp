@@ -15,7 +15,6 @@
 #include <string_view>
 #include <vector>
 
-
 namespace {
 
 using namespace tutti::detail;
@@ -199,7 +198,8 @@ TEST_CASE("a frame that is no message is refused") {
 }
 
 TEST_CASE("D3 a length that is too large is refused before anything is allocated for it") {
-  for (const std::uint32_t length : {static_cast<std::uint32_t>(control_frame::most_body + 1), 0x7fffffffu, 0xffffffffu}) {
+  for (const std::uint32_t length :
+       {static_cast<std::uint32_t>(control_frame::most_body + 1), 0x7fffffffu, 0xffffffffu}) {
     std::string frame = frame_of({});
     put_u32(frame, 0, length);
     control_stream stream;
@@ -231,6 +231,7 @@ TEST_CASE("D4 garbage never gives more than messages, and what it gives can be w
   }
   CHECK(refused > 50);
   CHECK(taken > 1000);
-  for (const char* stranger : {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "\x16\x03\x01\x02\x00\x01\x00"})
+  for (const char* stranger :
+       {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "\x16\x03\x01\x02\x00\x01\x00"})
     CHECK(read_in_parts(std::string(stranger) + std::string(64 * 1024, 'x'), 1000).messages.empty());
 }

@@ -114,9 +114,8 @@ class tcp_control {
   }
   void rested() {
     if (!settling_ || settled_) return;
-    const bool over = std::all_of(links_.begin(), links_.end(), [this](const auto& l) {
-      return l->shut_down() && (l->ended() || !arbiter_);
-    });
+    const bool over = std::all_of(links_.begin(), links_.end(),
+                                  [this](const auto& l) { return l->shut_down() && (l->ended() || !arbiter_); });
     if (!over) return;
     settled_ = true;
     owner_->settled();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
@@ -8,6 +9,7 @@
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/fork_guard.hpp>
+#include <tutti/transport/tcp/check_options.hpp>
 #include <tutti/transport/tcp/connection.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
 #include <tutti/transport/tcp/group_state.hpp>
@@ -32,14 +34,16 @@ class tcp_group {
   /// Meets the others. Throws `usage_error`, `timed_out` naming the ranks that did not come, `mismatch` if their
   /// programs differ, `resource_error`.
   explicit tcp_group(const tcp_options& options)
-      : rank_(options.rank), size_(options.size), heartbeat_(options.heartbeat), all_(new parts(options)) {
+      : rank_(options.rank), size_(options.size), heartbeat_(options.heartbeat), all_(new parts(options.size)) {
     guard_.arm();
-    if (size_ > 1) {
+    if (size_ != 1) {
       all_->service = std::make_unique<tcp_service>(options, all_->state, all_->connections);
       tuning_ = tcp_tuning::for_host(ranks_here(), usable_processors(), options.busy_poll);
       for (tcp_connection& c : all_->connections) c.tune(tuning_);
       all_->service->start();
     } else {
+      const descriptor_owner unused(options.listener);
+      check_options(options);
       tuning_ = tcp_tuning::for_host(1, usable_processors(), options.busy_poll);
     }
   }
@@ -65,8 +69,9 @@ class tcp_group {
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
     if (!guard_.armed())
-      throw usage_error(message() << "this process was made by fork() in rank " << rank_
-                                  << " and is no rank: only the process that joined the group may use the communicator");
+      throw usage_error(
+          message() << "this process was made by fork() in rank " << rank_
+                    << " and is no rank: only the process that joined the group may use the communicator");
     all_->state.why().raise();
   }
   /// The group becomes unusable; the first reason stays, for all ranks.
@@ -171,9 +176,8 @@ class tcp_group {
   static constexpr std::chrono::milliseconds abort_patience{40};
 
   struct parts {
-    explicit parts(const tcp_options& options)
-        : state(options.size),
-          connections(static_cast<std::size_t>(options.size), "the connections of a rank") {}
+    explicit parts(int size)
+        : state(size), connections(static_cast<std::size_t>(size < 1 ? 1 : size), "the connections of a rank") {}
     tcp_group_state state;
     owned_array<tcp_connection> connections;
     std::unique_ptr<tcp_service> service;  // null if there is one rank

@@ -33,8 +33,8 @@ class tcp_group_state {
     std::uint64_t fingerprint = 0;
   };
 
-  explicit tcp_group_state(int size) : endings_(static_cast<std::size_t>(size), "how the ranks ended") {
-    if (size == 1) return;  // nobody has news for it
+  explicit tcp_group_state(int size) : endings_(static_cast<std::size_t>(size < 1 ? 1 : size), "how the ranks ended") {
+    if (size <= 1) return;  // nobody has news for it
     bell_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!bell_)
       throw resource_error(message() << "run_tcp: the system refused an eventfd: "

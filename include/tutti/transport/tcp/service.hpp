@@ -78,10 +78,13 @@ class tcp_service {
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int refused = pthread_create(&thread_, nullptr, [](void* self) -> void* {
-      static_cast<tcp_service*>(self)->work();
-      return nullptr;
-    }, this);
+    const int refused = pthread_create(
+        &thread_, nullptr,
+        [](void* self) -> void* {
+          static_cast<tcp_service*>(self)->work();
+          return nullptr;
+        },
+        this);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     running_ = refused == 0;
     if (running_) return;
@@ -144,7 +147,8 @@ class tcp_service {
       } catch (const std::exception& e) {
         text = e.what();
       }
-      const failure f{errc::peer_failed, rank_, message() << "rank " << rank_ << " failed on its service thread: " << text};
+      const failure f{errc::peer_failed, rank_,
+                      message() << "rank " << rank_ << " failed on its service thread: " << text};
       state_->fail(f);
       fail(f, std::chrono::milliseconds(0));
     }

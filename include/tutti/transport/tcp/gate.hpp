@@ -13,6 +13,7 @@
 #include <asio/buffer.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
 #include <asio/read.hpp>
 #include <asio/steady_timer.hpp>
 
@@ -77,10 +78,10 @@ class tcp_gate {
       listener->acceptor().async_wait(asio::ip::tcp::acceptor::wait_read,
                                       [self = this->shared_from_this()](const asio::error_code& wrong) {
                                         if (self->stopped) return;
-                                        if (wrong)
-                                          self->wait_a_moment();
-                                        else
-                                          self->accept();
+                                        if (wrong) return self->wait_a_moment();
+                                        if (self->pending.size() < self->settings.most_pending) return self->accept();
+                                        // What they have said meanwhile is heard first.
+                                        asio::post(self->io, [self] { self->accept(); });
                                       });
     }
     void wait_a_moment() {
@@ -90,7 +91,8 @@ class tcp_gate {
       });
     }
     void accept() {
-      for (std::size_t served = 0; served < settings.most_pending && !stopped; ++served) {
+      const std::size_t free = settings.most_pending - pending.size();
+      for (std::size_t served = 0; served < (free == 0 ? 1 : free) && !stopped; ++served) {
         asio::error_code wrong;
         descriptor_owner taken = listener->accept(wrong);
         if (taken) {

@@ -32,10 +32,16 @@ tcp_membership meet_as_host(asio::io_context& io, const tcp_options& options, co
   if (!listener.is_open()) listen_as_host(io, listener, options, plan, settings, until, resolver);
   TUTTI_FAULT_POINT("tcp.host.listening");
   const auto host = std::make_shared<tcp_rendezvous_host>(io, options, settings, std::move(listener), until);
+  // What was cancelled has ended too when this returns.
   struct closing {
+    asio::io_context& io;
     tcp_rendezvous_host& host;
-    ~closing() { host.close(); }
-  } const at_the_end{*host};
+    ~closing() {
+      host.close();
+      io.poll();
+      io.restart();
+    }
+  } const at_the_end{io, *host};
   host->start();
   while (!host->over())
     if (io.run_one() == 0) io.restart();

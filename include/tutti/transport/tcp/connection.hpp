@@ -107,8 +107,7 @@ class tcp_connection {
   /// Writes what waits and there is room for; true if nothing is left.
   bool flush() {
     if (!established() || write_error_ != 0) return output_.empty();
-    const auto held = [this](std::uint32_t lane) { return reader_.held(lane); };
-    while (tcp_outgoing* const o = output_.next(held)) {
+    while (tcp_outgoing* const o = next_to_write()) {
       const bool whole = write(*o);
       if (o->done != 0) output_.begin(o);
       if (!whole) return false;
@@ -123,10 +122,12 @@ class tcp_connection {
     if (has_read() || wants_to_read()) read(nullptr);
   }
 
-  bool wants_to_read() const { return can_read() && (reader_.awaited() != 0 || !output_.empty()); }
+  /// Somebody waits for a message, or for the peer to take messages again.
+  bool wants_to_read() const {
+    return can_read() && (reader_.awaited() != 0 || (!output_.empty() && next_to_write() == nullptr));
+  }
   bool wants_to_write() const {
-    return established() && write_error_ == 0 &&
-           output_.next([this](std::uint32_t lane) { return reader_.held(lane); }) != nullptr;
+    return !output_.empty() && established() && write_error_ == 0 && next_to_write() != nullptr;
   }
   /// A message that is asked for has arrived and was not taken.
   bool has_arrived() const { return reader_.arrived() != 0; }
@@ -160,9 +161,12 @@ class tcp_connection {
  private:
   static constexpr std::size_t staging_bytes = 16 * 1024;
   // After so many bytes a rank that only sends looks whether it has been asked to pause.
-  static constexpr std::size_t most_unread = std::size_t{256} << 10;
+  static constexpr std::size_t most_unread = std::size_t{8} << 20;
 
   static std::size_t least(std::size_t one, std::size_t other) { return one < other ? one : other; }
+  tcp_outgoing* next_to_write() const {
+    return output_.next([this](std::uint32_t lane) { return reader_.held(lane); });
+  }
   bool can_read() const { return established() && !ended(); }
 
   /// Writes until there is no room: true if the frame has been written.

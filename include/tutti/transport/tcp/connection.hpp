@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -68,17 +69,13 @@ class tcp_connection {
     const tcp_header header{bytes, fingerprint, lane, tcp_frame_kind::message};
     std::size_t done = 0;
     if (output_.empty() && established() && !reader_.held(lane) && write_error_ == 0) [[likely]] {
-      tcp_outgoing o{};
-      o.data = data;
-      o.bytes = bytes;
-      encode(header, o.header);
-      if (write(o)) [[likely]] {
+      done = bytes <= small_bytes ? write_small(header, data) : write_large(header, data);
+      if (done == tcp_header::size + bytes) [[likely]] {
         unread_ += bytes;
         if (unread_ >= most_unread) [[unlikely]]
           read(nullptr);
         return true;
       }
-      done = o.done;
     }
     output_.push(header, data, done, copy);
     ++reader_.lane(lane).unsent;
@@ -107,8 +104,7 @@ class tcp_connection {
   /// Writes what waits and there is room for; true if nothing is left.
   bool flush() {
     if (!established() || write_error_ != 0) return output_.empty();
-    const auto held = [this](std::uint32_t lane) { return reader_.held(lane); };
-    while (tcp_outgoing* const o = output_.next(held)) {
+    while (tcp_outgoing* const o = next_to_write()) {
       const bool whole = write(*o);
       if (o->done != 0) output_.begin(o);
       if (!whole) return false;
@@ -123,10 +119,12 @@ class tcp_connection {
     if (has_read() || wants_to_read()) read(nullptr);
   }
 
-  bool wants_to_read() const { return can_read() && (reader_.awaited() != 0 || !output_.empty()); }
+  /// Somebody waits for a message, or for the peer to take messages again.
+  bool wants_to_read() const {
+    return can_read() && (reader_.awaited() != 0 || (!output_.empty() && next_to_write() == nullptr));
+  }
   bool wants_to_write() const {
-    return established() && write_error_ == 0 &&
-           output_.next([this](std::uint32_t lane) { return reader_.held(lane); }) != nullptr;
+    return !output_.empty() && established() && write_error_ == 0 && next_to_write() != nullptr;
   }
   /// A message that is asked for has arrived and was not taken.
   bool has_arrived() const { return reader_.arrived() != 0; }
@@ -159,12 +157,34 @@ class tcp_connection {
 
  private:
   static constexpr std::size_t staging_bytes = 16 * 1024;
+  static constexpr std::size_t small_bytes = 1024;
   // After so many bytes a rank that only sends looks whether it has been asked to pause.
-  static constexpr std::size_t most_unread = std::size_t{256} << 10;
+  static constexpr std::size_t most_unread = std::size_t{8} << 20;
 
   static std::size_t least(std::size_t one, std::size_t other) { return one < other ? one : other; }
+  tcp_outgoing* next_to_write() const {
+    return output_.next([this](std::uint32_t lane) { return reader_.held(lane); });
+  }
   bool can_read() const { return established() && !ended(); }
 
+  /// A copy of a small frame in one place is cheaper than telling the system of two.
+  std::size_t write_small(const tcp_header& header, const std::byte* data) noexcept {
+    std::byte frame[tcp_header::size + small_bytes];
+    encode(header, frame);
+    const auto bytes = static_cast<std::size_t>(header.bytes);
+    if (bytes != 0) std::memcpy(frame + tcp_header::size, data, bytes);
+    const socket_result result = socket_write(descriptor(), frame, least(tcp_header::size + bytes, call_bytes_));
+    write_error_ = result.error;
+    return result.bytes;
+  }
+  [[gnu::noinline]] std::size_t write_large(const tcp_header& header, const std::byte* data) noexcept {
+    tcp_outgoing o{};
+    o.data = data;
+    o.bytes = static_cast<std::size_t>(header.bytes);
+    encode(header, o.header);
+    write(o);
+    return o.done;
+  }
   /// Writes until there is no room: true if the frame has been written.
   bool write(tcp_outgoing& o) noexcept {
     for (;;) {

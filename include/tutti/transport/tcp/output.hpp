@@ -80,12 +80,18 @@ class tcp_output {
       last_ = o;
     }
   }
-  /// Before all others, but that which has been written in part.
+  /// Before all messages, but that which has been written in part.
   void push_control(const tcp_header& header) {
     tcp_outgoing* const o = make(header, nullptr, 0);
     o->control = true;
-    o->next = std::exchange(first_, o);
-    if (last_ == nullptr) last_ = o;
+    tcp_outgoing* before = nullptr;
+    while (tcp_outgoing* const next = before == nullptr ? first_ : before->next) {
+      if (!next->control) break;
+      before = next;
+    }
+    tcp_outgoing*& place = before == nullptr ? first_ : before->next;
+    o->next = std::exchange(place, o);
+    if (last_ == before) last_ = o;
   }
 
   /// What is to be written next, or null; `held(lane)` says which lanes must wait.

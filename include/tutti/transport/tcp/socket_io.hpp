@@ -31,6 +31,13 @@ inline socket_result socket_write(int socket, iovec* from, std::size_t parts) no
   return socket_outcome(sent);
 }
 
+inline socket_result socket_write(int socket, const std::byte* from, std::size_t bytes) noexcept {
+  ssize_t sent;
+  do sent = ::send(socket, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent < 0 && errno == EINTR);
+  return socket_outcome(sent);
+}
+
 /// Reads what has come, at least one byte asked for.
 inline socket_result socket_read(int socket, std::byte* to, std::size_t bytes) noexcept {
   ssize_t got;

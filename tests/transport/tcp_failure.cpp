@@ -200,10 +200,12 @@ TEST_CASE("C14 ranks leave at different times, and what they sent before arrives
 
 TEST_CASE("who is late is named by all, the late one too") {
   const deadline limit(60s);
-  for (const auto& [ranks, late] : {std::pair{2, 0}, std::pair{2, 1}, std::pair{4, 2}}) {
+  for (const std::pair<int, int>& each : {std::pair{2, 0}, std::pair{2, 1}, std::pair{4, 2}}) {
+    const int ranks = each.first;
+    const int late = each.second;
     CAPTURE(ranks);
     CAPTURE(late);
-    const auto of = outcomes_on_threads(ranks, [late = late](comm_type& comm) {
+    const auto of = outcomes_on_threads(ranks, [&](comm_type& comm) {
       tutti::barrier(comm);
       comm.timeout(60ms);
       if (comm.rank() == late) compute_until_failed(comm);
@@ -218,7 +220,11 @@ TEST_CASE("who is late is named by all, the late one too") {
 namespace {
 
 /// Kinds of collective, in which rank 0 waits for rank 2 of 3.
-const std::vector<std::pair<const char*, void (*)(comm_type&)>> waits{
+struct kind {
+  const char* name;
+  void (*call)(comm_type&);
+};
+const std::vector<kind> waits{
     {"barrier", [](comm_type& comm) { tutti::barrier(comm); }},
     {"allreduce", [](comm_type& comm) { add(comm); }},
     {"large allreduce",
@@ -257,18 +263,18 @@ const std::vector<std::pair<const char*, void (*)(comm_type&)>> waits{
 
 TEST_CASE("A8 abort from another thread ends whatever its rank waits for") {
   const deadline limit(60s);
-  for (const auto& [name, call] : waits) {
-    CAPTURE(name);
+  for (const kind& k : waits) {
+    CAPTURE(k.name);
     std::atomic<int> thrown{0};
-    const auto of = outcomes_on_threads(3, [&, call = call](comm_type& comm) {
+    const auto of = outcomes_on_threads(3, [&](comm_type& comm) {
       if (comm.rank() == 2)  // comes only when the others have done without
         while (thrown.load() < 2) std::this_thread::yield();
       std::thread aborts;
       if (comm.rank() == 0) aborts = std::thread([&] { comm.abort("no more shoes"); });
-      const outcome o = outcome_of([&] { call(comm); });
+      const outcome o = outcome_of([&] { k.call(comm); });
       if (o.kind != "none") ++thrown;
       if (aborts.joinable()) aborts.join();
-      call(comm);
+      k.call(comm);
     });
     check_all(of, {"peer_failed", "rank 0 aborted: no more shoes: peer failed", 0});
   }

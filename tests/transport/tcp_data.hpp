@@ -238,7 +238,7 @@ class wired {
   lane_type make_lane(int index) { return {*group_, index, limit_}; }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(); }
-  tutti::cost_parameters costs() const { return {6e-6, 2e-6, 0.3e-9, 0.1e-9}; }
+  tutti::cost_parameters costs() const { return {4e-6, 2e-6, 0.22e-9, 0.03e-9}; }
 
  private:
   group_type* group_;

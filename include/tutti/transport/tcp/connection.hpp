@@ -81,14 +81,16 @@ class tcp_connection {
     ++reader_.lane(lane).unsent;
     return copy;
   }
-  /// Frames of the lane that wait to be written.
-  bool sent(std::uint32_t lane) const { return lane >= reader_.lanes().size() || reader_.lanes()[lane].unsent == 0; }
+  /// Whether nothing of the lane waits to be written.
+  bool sent(std::uint32_t lane) const {
+    const tcp_lane_end* const l = reader_.find(lane);
+    return l == nullptr || l->unsent == 0;
+  }
 
   /// Asks for the next message of a lane, which goes to `to`, not null.
   void ask(std::uint32_t lane, std::byte* to, std::size_t bytes, std::uint64_t fingerprint) {
     reader_.ask(lane, to, bytes, fingerprint, output_);
   }
-  bool asked(std::uint32_t lane) const { return lane < reader_.lanes().size() && reader_.lanes()[lane].to != nullptr; }
   /// Whether it has arrived, after one look; if it was refused another has, whose header is `came`.
   bool look(std::uint32_t lane) {
     tcp_lane_end& l = reader_.lane(lane);
@@ -133,7 +135,7 @@ class tcp_connection {
 
   /// The lane ends by an exception: its memory is neither read nor written any more. The group has failed.
   void abandon(std::uint32_t lane) noexcept {
-    if (lane >= reader_.lanes().size()) return;
+    if (reader_.find(lane) == nullptr) return;
     reader_.forget(lane);
     if (!output_.drop(lane)) write_error_ = EPIPE;
     reader_.lane(lane).unsent = 0;
@@ -160,6 +162,7 @@ class tcp_connection {
   static constexpr std::size_t small_bytes = 1024;
   // After so many bytes a rank that only sends looks whether it has been asked to pause.
   static constexpr std::size_t most_unread = std::size_t{8} << 20;
+  static constexpr std::size_t most_at_once = std::size_t{8} << 20;
 
   static std::size_t least(std::size_t one, std::size_t other) { return one < other ? one : other; }
   tcp_outgoing* next_to_write() const {
@@ -196,9 +199,10 @@ class tcp_connection {
     }
   }
 
-  /// Reads until that message has arrived or there is nothing more; without one, once.
+  /// Reads until that message has arrived, or else until there is nothing more, or so much that others may wait.
   void read(const tcp_lane_end* until) {
     unread_ = 0;
+    std::size_t total = 0;
     if (begin_ != end_) {
       begin_ += reader_.feed(staging_ + begin_, end_ - begin_, until, output_);
       if (until != nullptr && until->arrived) return;
@@ -222,7 +226,8 @@ class tcp_connection {
       }
       error_ = result.error;
       ended_ = result.ended;
-      if (until == nullptr || until->arrived || result.bytes < asked) return;
+      total += result.bytes;
+      if ((until != nullptr && until->arrived) || result.bytes < asked || total > most_at_once) return;
     }
   }
   /// The next frame is likely to be the message that is looked for: reads its header, and its payload to its place. If

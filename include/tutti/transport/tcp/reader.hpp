@@ -38,13 +38,25 @@ class tcp_reader {
  public:
   std::size_t most_kept = std::size_t{512} << 10;  // of one lane, before the peer is asked to pause
 
-  tcp_lane_end& lane(std::uint32_t index) {
-    if (index >= lanes_.size()) [[unlikely]]
-      grow(index);
-    return lanes_[index];
+  tcp_reader() = default;
+  tcp_reader(const tcp_reader&) = delete;
+  tcp_reader& operator=(const tcp_reader&) = delete;
+  ~tcp_reader() {
+    for (tcp_lane_end* const l : lanes_) delete l;
   }
-  const owned_array<tcp_lane_end>& lanes() const { return lanes_; }
-  bool held(std::uint32_t index) const { return index < lanes_.size() && lanes_[index].held; }
+
+  /// Stays where it is.
+  tcp_lane_end& lane(std::uint32_t index) {
+    if (index >= lanes_.size() || lanes_[index] == nullptr) [[unlikely]]
+      add(index);
+    return *lanes_[index];
+  }
+  /// Null if nothing is known of it.
+  const tcp_lane_end* find(std::uint32_t index) const { return index < lanes_.size() ? lanes_[index] : nullptr; }
+  bool held(std::uint32_t index) const {
+    const tcp_lane_end* const l = find(index);
+    return l != nullptr && l->held;
+  }
 
   /// Messages that are asked for and have not come, and those that have come and were not taken.
   int awaited() const { return awaited_; }
@@ -71,9 +83,9 @@ class tcp_reader {
   /// It has been taken from where it was asked for, or is not wanted any more: then what still comes of it has no place
   /// to go, and nothing more can be read.
   void forget(std::uint32_t index) noexcept {
-    tcp_lane_end& l = lanes_[index];
+    tcp_lane_end& l = *lanes_[index];
     if (l.to == nullptr) return;
-    if (left_ != 0 && to_ != nullptr && lane_ == index) abandoned_ = true;
+    if (left_ != 0 && to_ != nullptr && lane_ == &l) abandoned_ = true;
     --(l.arrived ? arrived_ : awaited_);
     l.to = nullptr;
     l.arrived = false;
@@ -126,8 +138,8 @@ class tcp_reader {
       corrupt_ = true;
       return;
     }
-    lane_ = header_.lane;
-    tcp_lane_end& l = lane(lane_);
+    lane_ = &lane(header_.lane);
+    tcp_lane_end& l = *lane_;
     if (header_.kind != tcp_frame_kind::message) [[unlikely]] {
       l.held = header_.kind == tcp_frame_kind::pause;
       return;
@@ -148,7 +160,7 @@ class tcp_reader {
   void finish() noexcept {
     if (to_ == nullptr) return;
     to_ = nullptr;
-    arrive(lanes_[lane_]);
+    arrive(*lane_);
   }
   void arrive(tcp_lane_end& l) noexcept {
     l.arrived = true;
@@ -162,10 +174,10 @@ class tcp_reader {
   }
 
   [[gnu::noinline]] void keep(const std::byte* from, std::size_t bytes, tcp_output& out) {
-    tcp_lane_end& l = lanes_[lane_];
+    tcp_lane_end& l = *lane_;
     l.kept.push(from, bytes, pool_);
     if (l.pausing || l.kept.size() <= most_kept) return;
-    out.push_control({0, 0, lane_, tcp_frame_kind::pause});
+    out.push_control({0, 0, header_.lane, tcp_frame_kind::pause});
     l.pausing = true;
     ++l.unsent;
   }
@@ -192,14 +204,17 @@ class tcp_reader {
     }
   }
 
-  [[gnu::noinline, gnu::cold]] void grow(std::uint32_t index) {
-    const std::size_t twice = 2 * lanes_.size();
-    owned_array<tcp_lane_end> larger(index < twice ? twice : std::size_t{index} + 1, "the lanes of a connection");
-    for (std::size_t i = 0; i < lanes_.size(); ++i) larger[i] = std::move(lanes_[i]);
-    lanes_ = std::move(larger);
+  [[gnu::noinline, gnu::cold]] void add(std::uint32_t index) {
+    if (index >= lanes_.size()) {
+      const std::size_t twice = 2 * lanes_.size();
+      owned_array<tcp_lane_end*> larger(index < twice ? twice : std::size_t{index} + 1, "the lanes of a connection");
+      for (std::size_t i = 0; i < lanes_.size(); ++i) larger[i] = lanes_[i];
+      lanes_ = std::move(larger);
+    }
+    lanes_[index] = allocating(sizeof(tcp_lane_end), "a lane of a connection", [] { return new tcp_lane_end; });
   }
 
-  owned_array<tcp_lane_end> lanes_;
+  owned_array<tcp_lane_end*> lanes_;
   tcp_backlog_pool pool_;
   int awaited_ = 0;
   int arrived_ = 0;
@@ -207,7 +222,7 @@ class tcp_reader {
   std::byte raw_[tcp_header::size] = {};
   std::size_t header_bytes_ = 0;  // that have come of it
   tcp_header header_;
-  std::uint32_t lane_ = 0;
+  tcp_lane_end* lane_ = nullptr;
   std::uint64_t left_ = 0;   // of the payload
   std::byte* to_ = nullptr;  // null: it is kept
   bool corrupt_ = false;

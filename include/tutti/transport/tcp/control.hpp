@@ -104,12 +104,12 @@ class tcp_control {
   // ---- What the links tell
 
   bool heard(int from, control_message& m) {
-    TUTTI_FAULT_POINT("control.heard");
+    TUTTI_FAULT_POINT("tcp.control.heard");
     if (m.kind == control_kind::ping) return true;
     return arbiter_ ? arbiter_->receive(from, m) : take(m);
   }
   void lost(int rank, bool nonsense) {
-    TUTTI_FAULT_POINT("control.lost");
+    TUTTI_FAULT_POINT("tcp.control.lost");
     gone(rank, nonsense ? spoke_nonsense(rank) : ended_early(rank));
   }
   void rested() {
@@ -124,7 +124,7 @@ class tcp_control {
   // ---- What the arbiter does, on rank 0
 
   void tell(int rank, const control_message& m) {
-    TUTTI_FAULT_POINT("control.tell");
+    TUTTI_FAULT_POINT("tcp.control.tell");
     if (rank == 0) {
       asio::post(*io_, [this, m] { take(m); });
     } else if (link* const l = link_of_[static_cast<std::size_t>(rank)]) {
@@ -215,7 +215,7 @@ class tcp_control {
       if (late) l->excuse();
       if (now - l->spoke() >= heartbeat_ / 4) l->send({});
       if (now - l->heard() < heartbeat_ || l->has_news()) continue;
-      TUTTI_FAULT_POINT("control.silent");
+      TUTTI_FAULT_POINT("tcp.control.silent");
       gone(l->rank(), silent_too_long(l->rank(), heartbeat_.count()));
     }
     if (concluded_) return;

@@ -21,7 +21,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string_view>
+#include <system_error>
 
 namespace tutti::detail {
 
@@ -34,18 +36,26 @@ class tcp_group {
   /// Meets the others. Throws `usage_error`, `timed_out` naming the ranks that did not come, `mismatch` if their
   /// programs differ, `resource_error`.
   explicit tcp_group(const tcp_options& options)
-      : rank_(options.rank), size_(options.size), heartbeat_(options.heartbeat), all_(new parts(options.size)) {
+      : rank_(options.rank), size_(options.size), heartbeat_(heartbeat_of(options)) {
     guard_.arm();
-    if (size_ != 1) {
-      all_->service = std::make_unique<tcp_service>(options, all_->state, all_->connections);
-      tuning_ = tcp_tuning::for_host(ranks_here(), usable_processors(), options.busy_poll);
-      for (tcp_connection& c : all_->connections) c.tune(tuning_);
-      all_->service->start();
-    } else {
-      const descriptor_owner unused(options.listener);
-      check_options(options);
-      tuning_ = tcp_tuning::for_host(1, usable_processors(), options.busy_poll);
+    descriptor_owner adopted(options.listener);
+    try {
+      all_ = std::make_unique<parts>(size_);
+      if (size_ == 1) {
+        check_options(options);
+      } else {
+        all_->service = std::make_unique<tcp_service>(options, adopted, all_->state, all_->connections);
+      }
+    } catch (const error&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw resource_error(tcp_text(options) << "the system refused memory");
+    } catch (const std::system_error& e) {
+      throw resource_error(tcp_text(options) << "the start failed: " << shortage_text(e.code()));
     }
+    tuning_ = tcp_tuning::for_host(ranks_here(), usable_processors(), options.busy_poll);
+    for (tcp_connection& c : all_->connections) c.tune(tuning_);
+    if (all_->service != nullptr) all_->service->start();
   }
   tcp_group(const tcp_group&) = delete;
   tcp_group& operator=(const tcp_group&) = delete;
@@ -77,7 +87,7 @@ class tcp_group {
   /// The group becomes unusable; the first reason stays, for all ranks.
   [[gnu::noinline, gnu::cold]] void fail(const failure& f) noexcept {
     if (failed()) return;
-    TUTTI_FAULT_POINT("group.fail");
+    TUTTI_FAULT_POINT("tcp.group.fail");
     if (all_->service == nullptr) return all_->state.fail(f);
     all_->service->fail(f, verdict_patience);
     all_->state.await_failure(2 * verdict_patience);
@@ -86,7 +96,7 @@ class tcp_group {
   /// The same from any thread. This rank itself throws it soon, whether or not the others can be reached.
   [[gnu::noinline, gnu::cold]] void abort(std::string_view text) {
     if (failed()) return;
-    TUTTI_FAULT_POINT("group.abort");
+    TUTTI_FAULT_POINT("tcp.group.abort");
     const failure f = aborted(rank_, text);
     if (all_->service == nullptr) return all_->state.fail(f);
     all_->service->fail(f, abort_patience);
@@ -98,13 +108,9 @@ class tcp_group {
   void want(int peer) {
     if (all_->service != nullptr) all_->service->want(peer);
   }
-  /// Copied bytes are left to be written to that rank.
-  void hand_over(int peer) {
-    if (all_->service != nullptr) all_->service->hand_over(peer);
-  }
   /// The data connection to that rank broke. Whether that rank has died, left or is to blame, the arbiter finds out.
   [[gnu::noinline, gnu::cold]] void lost(int peer, std::string_view what) noexcept {
-    TUTTI_FAULT_POINT("group.lost");
+    TUTTI_FAULT_POINT("tcp.group.lost");
     control_message m;
     m.kind = control_kind::suspects;
     m.peer = peer;
@@ -121,7 +127,7 @@ class tcp_group {
 
   /// A message of that rank belongs to another call.
   [[noreturn, gnu::noinline, gnu::cold]] void disagree(int peer) {
-    TUTTI_FAULT_POINT("group.disagree");
+    TUTTI_FAULT_POINT("tcp.group.disagree");
     control_message m;
     m.kind = control_kind::differs;
     m.peer = peer;
@@ -132,7 +138,7 @@ class tcp_group {
   }
   /// The deadline has passed.
   [[noreturn, gnu::noinline, gnu::cold]] void late(const waiting_place& at, long long milliseconds) {
-    TUTTI_FAULT_POINT("group.late");
+    TUTTI_FAULT_POINT("tcp.group.late");
     control_message m;
     m.kind = control_kind::late;
     m.peer = at.awaited;
@@ -146,7 +152,7 @@ class tcp_group {
   }
   /// Who waits in vain for a while has the awaited rank compare what both call, as soon as that rank calls it.
   [[gnu::noinline, gnu::cold]] void look_around(const waiting_place& at) {
-    TUTTI_FAULT_POINT("group.look_around");
+    TUTTI_FAULT_POINT("tcp.group.look_around");
     control_message m;
     m.kind = control_kind::looks;
     m.peer = at.awaited;
@@ -157,13 +163,13 @@ class tcp_group {
 
   /// The rank's function has returned. The goodbye follows what it has sent.
   void leave() noexcept {
-    TUTTI_FAULT_POINT("group.leave");
+    TUTTI_FAULT_POINT("tcp.group.leave");
     if (all_->service != nullptr && guard_.armed()) all_->service->leave();
   }
   /// Waits until all ranks have left, or the group has failed. Throws what it failed of, `mismatch` if the ranks have
   /// not all made the same calls.
   void part() {
-    TUTTI_FAULT_POINT("group.part");
+    TUTTI_FAULT_POINT("tcp.group.part");
     check();
     if (all_->service != nullptr && all_->state.await_end()) raise();
   }
@@ -184,6 +190,7 @@ class tcp_group {
   };
 
   int ranks_here() const {
+    if (all_->service == nullptr) return 1;
     const auto& members = all_->service->membership().members;
     int here = 0;
     for (const tcp_member& m : members) here += m.host == members[static_cast<std::size_t>(rank_)].host;

@@ -6,7 +6,6 @@
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
-#include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
 
@@ -36,9 +35,7 @@ class tcp_group_state {
   explicit tcp_group_state(int size) : endings_(static_cast<std::size_t>(size < 1 ? 1 : size), "how the ranks ended") {
     if (size <= 1) return;  // nobody has news for it
     bell_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!bell_)
-      throw resource_error(message() << "run_tcp: the system refused an eventfd: "
-                                     << std::generic_category().message(errno));
+    if (!bell_) throw std::system_error(errno, std::generic_category());
   }
 
   call_log log;

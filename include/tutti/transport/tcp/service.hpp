@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
@@ -9,7 +10,6 @@
 #include <tutti/transport/tcp/control.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
 #include <tutti/transport/tcp/door.hpp>
-#include <tutti/transport/tcp/flusher.hpp>
 #include <tutti/transport/tcp/group_state.hpp>
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
@@ -24,36 +24,41 @@
 #include <pthread.h>
 #include <signal.h>
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <utility>
 
 namespace tutti::detail {
 
-/// The service thread of one rank and all that runs on it: the control plane, the door that data connections come
-/// through, and what is left to be written on them. It sleeps in the kernel while nothing happens, and takes no
-/// signals. What other threads want of it they post.
+/// The heartbeat that the options say, or the longest that clocks can count.
+inline std::chrono::milliseconds heartbeat_of(const tcp_options& options) {
+  return std::min(options.heartbeat, std::chrono::milliseconds(std::chrono::hours(24 * 365 * 10)));
+}
+
+/// The service thread of one rank and what runs on it: the control plane, and the door that data connections come
+/// through. It sleeps in the kernel while nothing happens, and takes no signals. What other threads want of it they
+/// post.
 class tcp_service {
   friend tcp_control<tcp_service>;
   friend tcp_door<tcp_service>;
 
  public:
-  /// Meets the others, on the calling thread. Throws what `tcp_meet` throws.
-  tcp_service(const tcp_options& options, tcp_group_state& state, owned_array<tcp_connection>& connections)
+  /// Meets the others, on the calling thread. `adopted` owns the listener of the options until then. Throws what
+  /// `tcp_meet` throws, and std::system_error.
+  tcp_service(const tcp_options& options, descriptor_owner& adopted, tcp_group_state& state,
+              owned_array<tcp_connection>& connections)
       : state_(&state),
         connections_(&connections),
         rank_(options.rank),
         patience_(std::min(options.heartbeat, longest_farewell)),
-        membership_(tcp_meet(io_, options)),
-        control_(io_, options.rank, options.size, options.heartbeat, std::move(membership_.control), *this),
+        membership_(meet(options, adopted)),
+        control_(io_, options.rank, options.size, heartbeat_of(options), std::move(membership_.control), *this),
         door_(io_, options, membership_, *this),
-        flusher_(io_, options.size),
-        left_over_(static_cast<std::size_t>(options.size), "what is left to be written"),
         farewell_(io_),
         work_(io_.get_executor()) {}
   tcp_service(const tcp_service&) = delete;
@@ -61,10 +66,9 @@ class tcp_service {
   /// Says what is left to be said, for a limited time, and ends the thread.
   ~tcp_service() {
     if (running_) {
-      post([this] { depart(); });
+      if (!post([this] { depart(); })) io_.stop();
       pthread_join(thread_, nullptr);
     }
-    flusher_.close();
     door_.close();
     control_.close();
   }
@@ -110,32 +114,31 @@ class tcp_service {
   }
   /// A connection is wanted.
   void want(int peer) { door_.connect(peer); }
-  /// Something is left to be written to that rank.
-  void hand_over(int peer) noexcept {
-    if (left_over(peer).exchange(true, std::memory_order_acq_rel)) return;
-    post([this, peer] { flush(peer); });
-  }
-  /// The rank has left: says goodbye once everything is written.
+  /// The rank has left; all that it has sent is written.
   void leave() noexcept {
-    post([this] {
-      leaving_ = true;
-      say_goodbye();
-    });
+    post([this] { say_goodbye(); });
   }
 
  private:
   // A rank that is stopped does not keep the arbiter longer than this from ending.
   static constexpr std::chrono::milliseconds longest_farewell{2'000};
 
-  std::atomic<bool>& left_over(int peer) { return left_over_[static_cast<std::size_t>(peer)]; }
   tcp_connection& connection(int peer) { return (*connections_)[static_cast<std::size_t>(peer)]; }
 
+  tcp_membership meet(const tcp_options& options, descriptor_owner& adopted) {
+    adopted.release();
+    return tcp_meet(io_, options);
+  }
+
+  /// False where there is no memory, which the group fails of.
   template <class F>
-  void post(F&& f) noexcept {
+  bool post(F&& f) noexcept {
     try {
       asio::post(io_, std::forward<F>(f));
+      return true;
     } catch (...) {
       state_->fail({errc::resource, rank_, "no memory to tell the other ranks"});
+      return false;
     }
   }
   void work() noexcept {
@@ -171,10 +174,9 @@ class tcp_service {
   // ---- What the door tells
 
   void established(int peer, asio::ip::tcp::socket&& socket) {
-    TUTTI_FAULT_POINT("service.established");
+    TUTTI_FAULT_POINT("tcp.service.established");
     connection(peer).establish(std::move(socket));
     if (left_) connection(peer).finish_sending();
-    if (left_over(peer).load(std::memory_order_acquire)) flush(peer);
     state_->ring();
   }
   void cannot_connect(int peer, const std::string& why) {
@@ -185,23 +187,10 @@ class tcp_service {
     control_.report(std::move(m));
   }
 
-  // ---- What is left to be written
+  // ---- The end
 
-  void flush(int peer) {
-    tcp_connection& c = connection(peer);
-    if (!c.established() || control_.concluded()) return;  // once it is
-    if (!c.flush() && !c.broken()) {
-      flusher_.await(peer, c.descriptor(), [this, peer] { flush(peer); });
-      return;
-    }
-    left_over(peer).store(false, std::memory_order_release);
-    if (leaving_) say_goodbye();
-  }
   void say_goodbye() {
-    for (std::atomic<bool>& left : left_over_)
-      if (left.load(std::memory_order_acquire)) return;
-    TUTTI_FAULT_POINT("service.goodbye");
-    leaving_ = false;
+    TUTTI_FAULT_POINT("tcp.service.goodbye");
     control_message m;
     m.kind = control_kind::goodbye;
     m.number = state_->log.last();
@@ -229,13 +218,10 @@ class tcp_service {
   tcp_membership membership_;
   tcp_control<tcp_service> control_;
   tcp_door<tcp_service> door_;
-  tcp_flusher flusher_;
-  owned_array<std::atomic<bool>> left_over_;
   asio::steady_timer farewell_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   pthread_t thread_{};
   bool running_ = false;
-  bool leaving_ = false;
   bool left_ = false;
 };
 

@@ -37,7 +37,7 @@ inline const char* parse_address(std::string_view text, asio::ip::address& addre
   if (text.size() > 100) return "is too long";
   asio::error_code wrong;
   asio::ip::address parsed = asio::ip::make_address(std::string(number), wrong);
-  if (wrong) return "is no numeric address, such as 192.0.2.1 or fd00::1";
+  if (wrong || text.find('\0') != std::string_view::npos) return "is no numeric address, such as 192.0.2.1 or fd00::1";
   if (parsed.is_v6()) {
     asio::ip::address_v6 six = parsed.to_v6();
     if (percent != std::string_view::npos) {

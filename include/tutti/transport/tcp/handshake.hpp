@@ -27,8 +27,8 @@ inline constexpr std::uint64_t tcp_layout = sizeof(char*) * 100 + sizeof(long) *
 inline constexpr std::uint32_t native_byte_order = std::endian::native == std::endian::little ? 0x01020304 : 0x04030201;
 
 /// The first eight bytes of a connection, and of an answer.
-inline constexpr std::uint64_t hello_magic = 0x0D0A316970637475ULL;
-inline constexpr std::uint64_t answer_magic = 0x0D0A326970637475ULL;
+inline constexpr std::uint64_t hello_magic = 0x0A0D317063747574ULL;
+inline constexpr std::uint64_t answer_magic = 0x0A0D327063747574ULL;
 
 /// Compares in a time that does not depend on what differs.
 inline bool equal_in_constant_time(const std::byte* a, const std::byte* b, std::size_t size) {

@@ -24,7 +24,6 @@ struct launched {
   int local_size = -1;  ///< number of ranks on this host; -1 if the launcher does not tell
   std::string job;      ///< the same on all ranks of the job, and another for another job, as far as the launcher tells
   std::string source;   ///< the variables that told, such as "RANK, WORLD_SIZE"
-  bool local_job = false;  ///< the launcher does not tell: `job` is the same among the ranks of one host only
 };
 
 namespace detail {
@@ -74,7 +73,7 @@ class launch_environment {
         below(from.local_rank, told.local_rank, from.size, told.size);
     }
     if (&from == &slurm_variables) told.local_size = slurm_tasks_here();
-    told.job = job(from, told.local_job);
+    told.job = job(from);
     told.source = message() << from.rank << ", " << from.size;
     return told;
   }
@@ -163,7 +162,7 @@ class launch_environment {
     return length != 0;
   }
 
-  std::string job(const launcher_variables& from, bool& local) const {
+  std::string job(const launcher_variables& from) const {
     std::string told;
     add(told, "TUTTI_JOB");
     if (!told.empty()) return told;
@@ -186,15 +185,12 @@ class launch_environment {
       if (told.empty() && take_number(socket, text("PMI_FD"))) {
         const pid_t manager = maker_of_socket(static_cast<int>(socket));
         if (manager > 0) told = named_process("PMI process manager", manager);
-        local = true;
       }
     } else if (&from == &slurm_variables) {
       add(told, "SLURM_JOB_ID");
       add(told, value("SLURM_STEP_ID") != nullptr ? "SLURM_STEP_ID" : "SLURM_STEPID");
     }
-    if (!told.empty()) return told;
-    local = true;
-    return named_process("parent process", getppid());
+    return told.empty() ? named_process("parent process", getppid()) : told;
   }
   void add(std::string& told, const char* name) const {
     if (text(name).empty()) return;

@@ -8,6 +8,7 @@
 #include <tutti/transport/tcp/options.hpp>
 
 #include <sys/resource.h>
+#include <cerrno>
 #include <chrono>
 #include <string_view>
 
@@ -22,15 +23,15 @@ namespace tutti::detail {
 /// "the limit of 1024 open descriptors of this process (RLIMIT_NOFILE) is reached", if that is the error.
 [[gnu::cold]] inline std::string shortage_text(const std::error_code& wrong) {
   rlimit limit{};
-  if (wrong != std::errc::too_many_files_open || getrlimit(RLIMIT_NOFILE, &limit) != 0) return wrong.message();
+  if (wrong.value() != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return wrong.message();
   return message() << "the limit of " << static_cast<unsigned long long>(limit.rlim_cur)
                    << " open descriptors of this process (RLIMIT_NOFILE, ulimit -n) is reached";
 }
 
 /// Which errors say that the system is short of something, which may be there again later.
+/// Told by the number: Asio's category of the system's errors does not know which conditions they are.
 inline bool is_shortage(const std::error_code& wrong) {
-  return wrong == std::errc::too_many_files_open || wrong == std::errc::too_many_files_open_in_system ||
-         wrong == std::errc::no_buffer_space || wrong == std::errc::not_enough_memory;
+  return wrong.value() == EMFILE || wrong.value() == ENFILE || wrong.value() == ENOBUFS || wrong.value() == ENOMEM;
 }
 
 /// Then, or never if that is too far away to be counted.

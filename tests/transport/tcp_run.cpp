@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -142,70 +141,5 @@ TEST_CASE("E9 where descriptors run out the error names the limit, at the start 
     });
     CAPTURE(few);
     CHECK(child.result() == 0);
-  }
-}
-
-TEST_CASE("what the environment says about a rank over TCP") {
-  using environment = std::map<std::string, std::string>;
-  const auto read = [](const environment& set) {
-    return tutti::detail::tcp_environment([&](const char* name) -> const char* {
-      const auto found = set.find(name);
-      return found == set.end() ? nullptr : found->second.c_str();
-    });
-  };
-  const environment by_hand{{"TUTTI_RANK", "2"}, {"TUTTI_SIZE", "4"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "4711"}};
-  SUBCASE("by hand: where the ranks meet is what they have in common") {
-    const tutti::tcp_options o = read(by_hand);
-    CHECK(o.rank == 2);
-    CHECK(o.size == 4);
-    CHECK(o.master == "node1:4711");
-    CHECK(o.job == "job at node1:4711");
-    CHECK(o.token.empty());
-    CHECK(o.heartbeat == tutti::tcp_options{}.heartbeat);
-  }
-  SUBCASE("everything") {
-    environment set = by_hand;
-    set.merge(environment{{"TUTTI_JOB", "mine"},
-                          {"TUTTI_TOKEN", "secret"},
-                          {"TUTTI_ADDRESS", "10.0.0.2"},
-                          {"TUTTI_INTERFACE", "eth1"},
-                          {"TUTTI_PORTS", "29600-29699"},
-                          {"TUTTI_START_TIMEOUT_MS", "1000"},
-                          {"TUTTI_HEARTBEAT_MS", "250"},
-                          {"TUTTI_BUSY_POLL_US", "0"}});
-    const tutti::tcp_options o = read(set);
-    CHECK(contains(o.job, "mine"));
-    CHECK(o.token == "secret");
-    CHECK(o.address == "10.0.0.2");
-    CHECK(o.interface == "eth1");
-    CHECK(o.first_port == 29600);
-    CHECK(o.last_port == 29699);
-    CHECK(o.start_timeout == 1s);
-    CHECK(o.heartbeat == 250ms);
-    CHECK(o.busy_poll == 0us);
-  }
-  SUBCASE("launchers that tell how many ranks are on this host need no address if all are") {
-    environment set{{"OMPI_COMM_WORLD_RANK", "1"},
-                    {"OMPI_COMM_WORLD_SIZE", "4"},
-                    {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
-                    {"PMIX_NAMESPACE", "prterun-1"}};
-    CHECK(read(set).master == "127.0.0.1:29500");
-    CHECK(contains(read(set).job, "prterun-1"));
-    set["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
-    CHECK(read(set).master.empty());
-    set["MASTER_ADDR"] = "fe80::1";
-    CHECK(read(set).master == "[fe80::1]:29500");
-  }
-  SUBCASE("what is wrong is named") {
-    const auto wrong = [&](const char* name, const char* value) {
-      environment set = by_hand;
-      set[name] = value;
-      const outcome o = outcome_of([&] { read(set); });
-      CHECK(o.kind == "usage_error");
-      CHECK(contains(o.text, std::string(name) + " is \"" + value + "\", expected "));
-    };
-    for (const char* ports : {"0", "a", "5-", "-5", "9-8", "70000", "1-70000", "1-2-3", "1 - 2"}) wrong("TUTTI_PORTS", ports);
-    for (const char* name : {"TUTTI_START_TIMEOUT_MS", "TUTTI_HEARTBEAT_MS", "TUTTI_BUSY_POLL_US"})
-      for (const char* number : {"-1", "1s", "0x10", "99999999999", " 1"}) wrong(name, number);
   }
 }

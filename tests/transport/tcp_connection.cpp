@@ -322,7 +322,7 @@ TEST_CASE("who only sends still learns that it is to pause") {
     REQUIRE(sent < 1000);
     t.read_all(frame(4, content).size());
   }
-  CHECK(sent == 128);  // 8 MiB
+  CHECK(sent == 128);  // 8 MiB with their headers
 }
 
 TEST_CASE("another message than the one asked for is refused, with its header, and left where it is") {

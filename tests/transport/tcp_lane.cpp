@@ -163,7 +163,7 @@ TEST_CASE("both send at once what the sockets cannot hold, in all portions") {
   const deadline limit(60s);
   for (const auto& how : {with(1 << 30, 4096), with(4095, 4096), with(1 << 30, 0, true), with(1 << 18, 4096, true)}) {
     ends e(2, how);
-    const bytes of_rank[2] = {message(1, 3'000'000), message(2, 3'000'000)};
+    const bytes of_rank[2] = {message(1, 600'000), message(2, 600'000)};
     in_threads(2, [&](int rank) {
       for (int round = 0; round < 3; ++round) {
         e[rank].begin_round();
@@ -175,7 +175,7 @@ TEST_CASE("both send at once what the sockets cannot hold, in all portions") {
   }
   for (const std::size_t call : {std::size_t{1}, std::size_t{7}}) {
     ends e(2, with(call, 4096));
-    const bytes of_rank[2] = {message(1, 30'000), message(2, 30'000)};
+    const bytes of_rank[2] = {message(1, 12'000), message(2, 12'000)};
     in_threads(2, [&](int rank) {
       send(e[rank], 1 - rank, of_rank[rank]);
       receive(e[rank], 1 - rank, of_rank[1 - rank]);

@@ -204,7 +204,8 @@ class tcp_connection {
     }
   }
 
-  /// Reads until that message has arrived, or else until there is nothing more, or so much that others may wait.
+  /// Reads until that message has arrived, or else until there is nothing more, or something to write meanwhile, or so
+  /// much has come that others may wait.
   void read(const tcp_lane_end* until) {
     unread_ = 0;
     std::size_t total = 0;
@@ -232,7 +233,8 @@ class tcp_connection {
       error_ = result.error;
       ended_ = result.ended;
       total += result.bytes;
-      if ((until != nullptr && until->arrived) || result.bytes < asked || total > most_at_once) return;
+      if ((until != nullptr && until->arrived) || result.bytes < asked || !output_.empty() || total > most_at_once)
+        return;
     }
   }
   /// The next frame is likely to be the message that is looked for: reads its header, and its payload to its place. If

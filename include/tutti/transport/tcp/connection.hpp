@@ -71,9 +71,7 @@ class tcp_connection {
     if (output_.empty() && established() && !reader_.held(lane) && write_error_ == 0) [[likely]] {
       done = bytes <= small_bytes ? write_small(header, data) : write_large(header, data);
       if (done == tcp_header::size + bytes) [[likely]] {
-        unread_ += bytes;
-        if (unread_ >= most_unread) [[unlikely]]
-          read(nullptr);
+        look_for_pause();
         return true;
       }
     }
@@ -112,6 +110,7 @@ class tcp_connection {
       if (!whole) return false;
       --reader_.lane(o->lane).unsent;
       output_.end();
+      look_for_pause();
     }
     return output_.empty();
   }
@@ -170,6 +169,10 @@ class tcp_connection {
   }
   bool can_read() const { return established() && !ended(); }
 
+  void look_for_pause() {
+    if (unread_ >= most_unread) [[unlikely]]
+      read(nullptr);
+  }
   /// A copy of a small frame in one place is cheaper than telling the system of two.
   std::size_t write_small(const tcp_header& header, const std::byte* data) noexcept {
     std::byte frame[tcp_header::size + small_bytes];
@@ -178,6 +181,7 @@ class tcp_connection {
     if (bytes != 0) std::memcpy(frame + tcp_header::size, data, bytes);
     const socket_result result = socket_write(descriptor(), frame, least(tcp_header::size + bytes, call_bytes_));
     write_error_ = result.error;
+    unread_ += result.bytes;
     return result.bytes;
   }
   [[gnu::noinline]] std::size_t write_large(const tcp_header& header, const std::byte* data) noexcept {
@@ -193,13 +197,15 @@ class tcp_connection {
     for (;;) {
       const std::size_t asked = least(o.left(), call_bytes_);
       const socket_result result = o.write(descriptor(), asked);
+      unread_ += result.bytes;
       if (o.left() == 0) return true;
       write_error_ = result.error;
       if (result.bytes < asked) return false;
     }
   }
 
-  /// Reads until that message has arrived, or else until there is nothing more, or so much that others may wait.
+  /// Reads until that message has arrived, or else until there is nothing more, or something to write meanwhile, or so
+  /// much has come that others may wait.
   void read(const tcp_lane_end* until) {
     unread_ = 0;
     std::size_t total = 0;
@@ -227,7 +233,8 @@ class tcp_connection {
       error_ = result.error;
       ended_ = result.ended;
       total += result.bytes;
-      if ((until != nullptr && until->arrived) || result.bytes < asked || total > most_at_once) return;
+      if ((until != nullptr && until->arrived) || result.bytes < asked || !output_.empty() || total > most_at_once)
+        return;
     }
   }
   /// The next frame is likely to be the message that is looked for: reads its header, and its payload to its place. If
@@ -248,7 +255,7 @@ class tcp_connection {
   int error_ = 0;  // of reading
   int write_error_ = 0;
   std::size_t call_bytes_ = std::size_t{256} << 10;
-  std::size_t unread_ = 0;  // bytes sent since this end last read
+  std::size_t unread_ = 0;  // bytes written since this end last read
   tcp_output output_;
   tcp_reader reader_;
   // What has been read and not taken apart.

@@ -30,9 +30,9 @@ struct tcp_dial : std::enable_shared_from_this<tcp_dial> {
       : context(io), endpoint(to), socket(io), timer(io), said(hello.encode()) {}
 
   /// Calls `done(error)` when the answer is there, or it never will be. Either of the two steps, connecting and waiting
-  /// for the answer, may take `limit`; zero: for ever.
+  /// for the answer, may take `limit`.
   template <class Done>
-  void start(std::chrono::milliseconds limit, Done done) {
+  void start(std::chrono::nanoseconds limit, Done done) {
     asio::error_code wrong;
     open_socket(socket, endpoint.protocol(), wrong);
     if (wrong) {
@@ -77,8 +77,7 @@ struct tcp_dial : std::enable_shared_from_this<tcp_dial> {
   bool late = false;
 
  private:
-  void watch(std::chrono::milliseconds limit) {
-    if (limit.count() == 0) return;
+  void watch(std::chrono::nanoseconds limit) {
     timer.expires_after(limit);
     timer.async_wait([self = shared_from_this()](const asio::error_code& cancelled) {
       if (!cancelled && !self->given_up && self->stage != stages::answered) self->interrupt();
@@ -92,7 +91,7 @@ struct tcp_dial : std::enable_shared_from_this<tcp_dial> {
     if (!wrong && here == endpoint) failed = asio::error::connection_refused;
   }
   template <class Done>
-  void greet(std::chrono::milliseconds limit, Done done) {
+  void greet(std::chrono::nanoseconds limit, Done done) {
     stage = stages::greeting;
     asio::error_code ignored;
     socket.set_option(asio::ip::tcp::no_delay(true), ignored);

@@ -165,7 +165,7 @@ inline void check_not_only_loopback(const tcp_options& options, const std::vecto
 template <class Resolver>
 void listen_as_host(asio::io_context& io, tcp_listener& listener, const tcp_options& options, const tcp_plan& plan,
                     const tcp_settings& settings, std::chrono::steady_clock::time_point until, Resolver& resolver) {
-  retry_pauses pauses;
+  retry_times times(settings.patience);
   for (;;) {
     asio::error_code unknown;
     const std::vector<asio::ip::address> addresses = addresses_of_master(io, options, plan, until, resolver, unknown);
@@ -199,7 +199,7 @@ void listen_as_host(asio::io_context& io, tcp_listener& listener, const tcp_opti
                                            << "\" cannot be resolved: " << unknown.message());
     if (!passes || last) cannot_listen(options, "master (MASTER_ADDR, MASTER_PORT), that is " + tried.str(), wrong);
     const auto left = until - std::chrono::steady_clock::now();
-    const auto pause = pauses.next();
+    const auto pause = times.pause();
     pause_for(io, pause < left ? pause : left);
   }
 }

@@ -65,29 +65,26 @@ class tcp_rendezvous_guest {
 
   /// Tries every address again and again until rank 0 has answered.
   void find_host() {
-    retry_pauses pauses;
-    for (int round = 0;; ++round) {
+    retry_times times(settings_.patience);
+    for (;;) {
       std::vector<asio::ip::address> addresses;
       const asio::error_code wrong = resolve_host(io_, plan_.master.host, until_, resolver_, addresses);
-      if (wrong)
-        trouble_ = message() << "the name " << plan_.master.host << " cannot be resolved: " << wrong.message();
-      else
-        trouble_.clear();
-      // One that does not answer may be a dead one of several. After a while it gets more time.
-      const auto patience =
-          addresses.size() > 1 ? settings_.patience * (1 << (round < 4 ? round : 4)) : std::chrono::milliseconds(0);
+      const std::string before = std::exchange(trouble_, {});
+      if (wrong) trouble_ = message() << "the name " << plan_.master.host << " cannot be resolved: " << wrong.message();
+      const std::chrono::nanoseconds patience = times.attempt();
       for (const asio::ip::address& address : addresses) {
-        const auto port = static_cast<asio::ip::port_type>(plan_.master.port);
-        if (try_host({address, port}, patience)) return;
-        if (std::chrono::steady_clock::now() >= until_) break;
+        if (try_host({address, static_cast<asio::ip::port_type>(plan_.master.port)}, patience)) return;
+        if (std::chrono::steady_clock::now() < until_) continue;
+        if (!before.empty()) trouble_ = before;  // it says more than the attempt that there was no time for
+        break;
       }
       if (std::chrono::steady_clock::now() >= until_) in_vain();
       const auto left = until_ - std::chrono::steady_clock::now();
-      const auto pause = pauses.next();
+      const auto pause = times.pause();
       pause_for(io_, pause < left ? pause : left);
     }
   }
-  bool try_host(const asio::ip::tcp::endpoint& endpoint, std::chrono::milliseconds patience) {
+  bool try_host(const asio::ip::tcp::endpoint& endpoint, std::chrono::nanoseconds patience) {
     tcp_hello hello;
     hello.byte_order = settings_.byte_order;
     hello.version = settings_.version;

@@ -20,8 +20,9 @@ struct tcp_settings {
   std::size_t most_pending = 64;
   /// How long rank 0 stays to tell the ranks still to come that the start has failed.
   std::chrono::milliseconds farewell{400};
-  /// How long one of several addresses of rank 0 may not answer before the next is tried.
-  std::chrono::milliseconds patience{1'000};
+  /// How long an attempt to connect may go without an answer before another is made: the system's own attempts come at
+  /// longer and longer intervals where a listener is crowded, for all who wait at the same time. Doubled each time.
+  std::chrono::milliseconds patience{250};
   /// Connections that the system keeps until they are let in; it may keep fewer.
   int backlog = 4'096;
 };

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ class tcp_proxy {
   /// connection.
   explicit tcp_proxy(std::uint16_t port, std::function<proxy_behaviour(int)> behaviour)
       : target_(port), behaviour_(std::move(behaviour)) {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    listener_ = make_socket();
     sockaddr_in address = loopback(0);
     socklen_t length = sizeof address;
     news_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -98,6 +99,20 @@ class tcp_proxy {
     return address;
   }
 
+  // The system calls themselves, and not what a test may have put in the place of the functions.
+  static ssize_t take_from(int descriptor, void* to, std::size_t size) {
+    return syscall(SYS_recvfrom, descriptor, to, size, MSG_DONTWAIT, nullptr, nullptr);
+  }
+  static ssize_t pass_to(int descriptor, const void* from, std::size_t size) {
+    return syscall(SYS_sendto, descriptor, from, size, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
+  }
+  static int make_socket() {
+    return static_cast<int>(syscall(SYS_socket, AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  }
+  static int accept_at(int descriptor) {
+    return static_cast<int>(syscall(SYS_accept4, descriptor, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  }
+
   static void close_with_reset(int descriptor) {
     const linger now{1, 0};
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &now, sizeof now);
@@ -129,7 +144,7 @@ class tcp_proxy {
     // False: the connection is to be reset.
     bool take(clock::time_point now) {
       char buffer[65536];
-      const ssize_t n = recv(from, buffer, std::min(rules.per_call, sizeof buffer), MSG_DONTWAIT);
+      const ssize_t n = take_from(from, buffer, std::min(rules.per_call, sizeof buffer));
       if (n < 0) return errno == EAGAIN || errno == EINTR;
       if (n == 0) {
         ended = true;
@@ -148,7 +163,7 @@ class tcp_proxy {
     bool pass() {
       piece& first = pieces.front();
       const std::size_t count = std::min(rules.per_call, first.bytes.size() - first.written);
-      const ssize_t n = send(to, first.bytes.data() + first.written, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+      const ssize_t n = pass_to(to, first.bytes.data() + first.written, count);
       if (n < 0) return errno == EAGAIN || errno == EINTR;
       first.written += static_cast<std::size_t>(n);
       written += static_cast<std::uint64_t>(n);
@@ -200,12 +215,12 @@ class tcp_proxy {
 
   void accept_all() {
     for (;;) {
-      const int client = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      const int client = accept_at(listener_);
       if (client < 0) return;
-      const int server = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      const int server = make_socket();
       const sockaddr_in address = loopback(target_);
       if (server < 0) std::abort();
-      if (connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 && errno != EINPROGRESS) {
+      if (syscall(SYS_connect, server, &address, sizeof address) != 0 && errno != EINPROGRESS) {
         ::close(server);
         close_with_reset(client);
         continue;

@@ -62,7 +62,7 @@ int run_tcp(const measure::arguments& asked, Rank rank) {
   return measure::in_processes(asked.ranks, [&](int r) {
     tutti::tcp_options options;
     options.rank = r;
-    options.size = asked.ranks;
+    options.size = options.local_size = asked.ranks;
     options.master = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
     options.job = "compare";
     options.token = std::to_string(getppid());

@@ -2,9 +2,7 @@
 
 // Our side of the comparison: one collective by one algorithm over one transport, every size, as lines on stdout.
 // With TUTTI_COMPARE_COLLECTIVE defined as allreduce, say, it knows that collective only and compiles the sooner; with
-// TUTTI_COMPARE_TCP defined it also knows the transport tcp, which needs Asio.
-
-#include <tutti/run_processes.hpp>
+// TUTTI_COMPARE_TCP defined it knows the transport tcp, and no other.
 
 #if defined(TUTTI_COMPARE_TCP)
 #include <netinet/in.h>
@@ -12,6 +10,8 @@
 #include <unistd.h>
 
 #include <tutti/run_tcp.hpp>
+#else
+#include <tutti/run_processes.hpp>
 #endif
 
 #include <cstdio>
@@ -47,10 +47,12 @@ void chosen(const measure::arguments& asked, Visit visit) {
   }
 }
 
+// Starts the ranks of a transport and returns the exit code. A new transport is one more line.
 #if defined(TUTTI_COMPARE_TCP)
-// The ranks are processes of this host that meet over loopback; rank 0 gets the listener with its port.
+// The ranks are processes of this host that meet over loopback, at a listener that rank 0 takes over.
 template <class Rank>
-int run_tcp(const measure::arguments& asked, Rank rank) {
+int run(const measure::arguments& asked, Rank rank) {
+  if (asked.transport != "tcp") throw std::invalid_argument("this program knows the transport tcp only");
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -71,12 +73,7 @@ int run_tcp(const measure::arguments& asked, Rank rank) {
     tutti::run_tcp(options, rank);
   });
 }
-constexpr std::string_view transports = "threads, processes, tcp";
 #else
-constexpr std::string_view transports = "threads, processes";
-#endif
-
-// Starts the ranks of a transport: the exit code. A new transport is one more line.
 template <class Rank>
 int run(const measure::arguments& asked, Rank rank) {
   if (asked.transport == "threads") return tutti::run(asked.ranks, rank), 0;
@@ -84,11 +81,10 @@ int run(const measure::arguments& asked, Rank rank) {
     tutti::detail::peer_memory::switched_off = std::getenv("TUTTI_COMPARE_NO_READS") != nullptr;
     return tutti::run_processes(asked.ranks, rank), 0;
   }
-#if defined(TUTTI_COMPARE_TCP)
-  if (asked.transport == "tcp") return run_tcp(asked, rank);
-#endif
-  throw std::invalid_argument("unknown transport '" + asked.transport + "'; there are " + std::string(transports));
+  throw std::invalid_argument("unknown transport '" + asked.transport +
+                              "'; there are threads, processes, and tcp in a " + "program of its own");
 }
+#endif
 
 }  // namespace
 

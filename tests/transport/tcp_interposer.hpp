@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -19,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 
 namespace test::interposer {
 
@@ -115,6 +117,23 @@ inline bool readable(int descriptor) {
   return found > 0;
 }
 
+// Who waits at an epoll(7) for the edge at which a socket can be read or written again, as Asio does after a call that
+// took less than it was given, gets one: the socket still can.
+struct registration {
+  int epoll = -1;
+  epoll_event wanted{};
+};
+inline std::mutex registrations_mutex;
+inline std::array<registration, 1024> registrations;  // by descriptor
+inline void give_edge(int descriptor) {
+  const std::lock_guard lock(registrations_mutex);
+  if (static_cast<std::size_t>(descriptor) >= registrations.size()) return;
+  registration& found = registrations[static_cast<std::size_t>(descriptor)];
+  const int before = errno;
+  if (found.epoll >= 0) syscall(SYS_epoll_ctl, found.epoll, EPOLL_CTL_MOD, descriptor, &found.wanted);
+  errno = before;
+}
+
 // Whether this call is to fail; errno is set then.
 inline bool fails(call which, int descriptor) {
   if ((rule.kinds & bit(which)) == 0 || (rule.only_marked && !marked)) return false;
@@ -124,6 +143,7 @@ inline bool fails(call which, int descriptor) {
   if (number != rule.at && (every == 0 || number % every != 0)) return false;
   ++rule.failed;
   errno = rule.error;
+  if (errno == EAGAIN) give_edge(descriptor);
   return true;
 }
 
@@ -132,11 +152,18 @@ inline long counted(call which, long result) {
   return result;
 }
 
+// What a call came to that was given `size` bytes, but no more than `cap` of them.
+inline long counted(call which, int descriptor, std::size_t size, long result) {
+  if (result >= 0 && static_cast<std::size_t>(result) < size && size > cap) give_edge(descriptor);
+  return counted(which, result);
+}
+
 // No more than `cap` bytes of several places.
 class cut_places {
  public:
   cut_places(const iovec* places, std::size_t count) {
     std::size_t left = cap;
+    for (std::size_t i = 0; i < count; ++i) whole_ += places[i].iov_len;
     for (std::size_t i = 0; i < count && count_ < cut_.size() && left > 0; ++i) {
       cut_[count_] = places[i];
       cut_[count_].iov_len = std::min(left, places[i].iov_len);
@@ -145,10 +172,12 @@ class cut_places {
   }
   iovec* data() { return cut_.data(); }
   std::size_t size() const { return count_; }
+  std::size_t whole() const { return whole_; }
 
  private:
   std::array<iovec, 64> cut_;
   std::size_t count_ = 0;
+  std::size_t whole_ = 0;
 };
 
 }  // namespace test::interposer
@@ -159,14 +188,14 @@ ssize_t read(int descriptor, void* to, std::size_t size) {
   using namespace test::interposer;
   if (!is_tcp(descriptor)) return syscall(SYS_read, descriptor, to, size);
   if (fails(call::read, descriptor)) return -1;
-  return counted(call::read, syscall(SYS_read, descriptor, to, std::min(size, cap.load())));
+  return counted(call::read, descriptor, size, syscall(SYS_read, descriptor, to, std::min(size, cap.load())));
 }
 
 ssize_t write(int descriptor, const void* from, std::size_t size) {
   using namespace test::interposer;
   if (!is_tcp(descriptor)) return syscall(SYS_write, descriptor, from, size);
   if (fails(call::write, descriptor)) return -1;
-  return counted(call::write, syscall(SYS_write, descriptor, from, std::min(size, cap.load())));
+  return counted(call::write, descriptor, size, syscall(SYS_write, descriptor, from, std::min(size, cap.load())));
 }
 
 ssize_t readv(int descriptor, const iovec* places, int count) {
@@ -174,7 +203,7 @@ ssize_t readv(int descriptor, const iovec* places, int count) {
   if (!is_tcp(descriptor)) return syscall(SYS_readv, descriptor, places, count);
   if (fails(call::readv, descriptor)) return -1;
   cut_places cut(places, static_cast<std::size_t>(count));
-  return counted(call::readv, syscall(SYS_readv, descriptor, cut.data(), cut.size()));
+  return counted(call::readv, descriptor, cut.whole(), syscall(SYS_readv, descriptor, cut.data(), cut.size()));
 }
 
 ssize_t writev(int descriptor, const iovec* places, int count) {
@@ -182,14 +211,14 @@ ssize_t writev(int descriptor, const iovec* places, int count) {
   if (!is_tcp(descriptor)) return syscall(SYS_writev, descriptor, places, count);
   if (fails(call::writev, descriptor)) return -1;
   cut_places cut(places, static_cast<std::size_t>(count));
-  return counted(call::writev, syscall(SYS_writev, descriptor, cut.data(), cut.size()));
+  return counted(call::writev, descriptor, cut.whole(), syscall(SYS_writev, descriptor, cut.data(), cut.size()));
 }
 
 ssize_t recv(int descriptor, void* to, std::size_t size, int flags) {
   using namespace test::interposer;
   if (!is_tcp(descriptor)) return syscall(SYS_recvfrom, descriptor, to, size, flags, nullptr, nullptr);
   if (fails(call::recv, descriptor)) return -1;
-  return counted(call::recv,
+  return counted(call::recv, descriptor, size,
                  syscall(SYS_recvfrom, descriptor, to, std::min(size, cap.load()), flags, nullptr, nullptr));
 }
 
@@ -197,7 +226,8 @@ ssize_t send(int descriptor, const void* from, std::size_t size, int flags) {
   using namespace test::interposer;
   if (!is_tcp(descriptor)) return syscall(SYS_sendto, descriptor, from, size, flags, nullptr, 0);
   if (fails(call::send, descriptor)) return -1;
-  return counted(call::send, syscall(SYS_sendto, descriptor, from, std::min(size, cap.load()), flags, nullptr, 0));
+  return counted(call::send, descriptor, size,
+                 syscall(SYS_sendto, descriptor, from, std::min(size, cap.load()), flags, nullptr, 0));
 }
 
 ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
@@ -208,7 +238,7 @@ ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
   msghdr less = *message;
   less.msg_iov = cut.data();
   less.msg_iovlen = static_cast<decltype(less.msg_iovlen)>(cut.size());
-  return counted(call::recvmsg, syscall(SYS_recvmsg, descriptor, &less, flags));
+  return counted(call::recvmsg, descriptor, cut.whole(), syscall(SYS_recvmsg, descriptor, &less, flags));
 }
 
 ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
@@ -219,7 +249,18 @@ ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
   msghdr less = *message;
   less.msg_iov = cut.data();
   less.msg_iovlen = static_cast<decltype(less.msg_iovlen)>(cut.size());
-  return counted(call::sendmsg, syscall(SYS_sendmsg, descriptor, &less, flags));
+  return counted(call::sendmsg, descriptor, cut.whole(), syscall(SYS_sendmsg, descriptor, &less, flags));
+}
+
+int epoll_ctl(int epoll, int operation, int descriptor, epoll_event* wanted) noexcept {
+  using namespace test::interposer;
+  const long result = syscall(SYS_epoll_ctl, epoll, operation, descriptor, wanted);
+  if (result == 0 && static_cast<std::size_t>(descriptor) < registrations.size()) {
+    const std::lock_guard lock(registrations_mutex);
+    registration& found = registrations[static_cast<std::size_t>(descriptor)];
+    found = operation == EPOLL_CTL_DEL ? registration{} : registration{epoll, *wanted};
+  }
+  return static_cast<int>(result);
 }
 
 int accept4(int descriptor, sockaddr* address, socklen_t* length, int flags) {

@@ -8,6 +8,7 @@
 #include <tutti/transport/tcp/options.hpp>
 
 #include <sys/resource.h>
+#include <cerrno>
 #include <chrono>
 #include <string_view>
 
@@ -20,17 +21,18 @@ namespace tutti::detail {
 [[gnu::cold]] inline message tcp_text(const tcp_options& options) { return tcp_text(options.rank, options.size); }
 
 /// "the limit of 1024 open descriptors of this process (RLIMIT_NOFILE) is reached", if that is the error.
-[[gnu::cold]] inline std::string shortage_text(const std::error_code& wrong) {
+[[gnu::cold]] inline std::string shortage_text(const asio::error_code& wrong) {
   rlimit limit{};
-  if (wrong != std::errc::too_many_files_open || getrlimit(RLIMIT_NOFILE, &limit) != 0) return wrong.message();
+  if (!is_system_error(wrong, EMFILE) || getrlimit(RLIMIT_NOFILE, &limit) != 0) return wrong.message();
   return message() << "the limit of " << static_cast<unsigned long long>(limit.rlim_cur)
                    << " open descriptors of this process (RLIMIT_NOFILE, ulimit -n) is reached";
 }
 
 /// Which errors say that the system is short of something, which may be there again later.
-inline bool is_shortage(const std::error_code& wrong) {
-  return wrong == std::errc::too_many_files_open || wrong == std::errc::too_many_files_open_in_system ||
-         wrong == std::errc::no_buffer_space || wrong == std::errc::not_enough_memory;
+inline bool is_shortage(const asio::error_code& wrong) {
+  for (const int number : {EMFILE, ENFILE, ENOBUFS, ENOMEM})
+    if (is_system_error(wrong, number)) return true;
+  return false;
 }
 
 /// Then, or never if that is too far away to be counted.

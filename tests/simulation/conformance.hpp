@@ -68,12 +68,18 @@ void simulate_every_algorithm(int ranks, F&& f) {
     for_each_algorithm<C>(algorithms{}, ranks, [&]<class A>() { f.template operator()<A>(comm, found); });
   });
 }
-/// And on threads and processes.
-template <tutti::collective C, class F>
-void on_all_by_every_algorithm(int ranks, F&& f) {
-  simulate_every_algorithm<C>(ranks, f);
-  simulate_every_algorithm<C, threads>(ranks, f);
-  simulate_every_algorithm<C, processes>(ranks, f);
-}
+
+/// On the simulated transport, and again on threads and processes.
+struct simulated_cases {
+  static constexpr auto& rank_counts = simulated_rank_counts;
+  static constexpr auto& vector_lengths = simulated_vector_lengths;
+  static constexpr auto& block_lengths = simulated_block_lengths;
+  template <tutti::collective C, class F>
+  static void on_all(int ranks, F&& f) {
+    simulate_every_algorithm<C>(ranks, f);
+    simulate_every_algorithm<C, threads>(ranks, f);
+    simulate_every_algorithm<C, processes>(ranks, f);
+  }
+};
 
 }  // namespace conformance

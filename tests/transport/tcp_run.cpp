@@ -39,7 +39,8 @@ void train(comm_type& comm, int steps) {
     tutti::allreduce(comm, loss, std::plus{});
     pending.wait();
     const float sum = ranks * (ranks - 1) / 2;
-    if (loss[0] != sum || gradient.front() != sum + ranks * static_cast<float>(i) || gradient.back() != gradient.front())
+    if (loss[0] != sum || gradient.front() != sum + ranks * static_cast<float>(i) ||
+        gradient.back() != gradient.front())
       throw std::runtime_error("a wrong sum");
     std::vector<float> parameter{comm.rank() == 0 ? static_cast<float>(i) : -1.0f};
     tutti::broadcast(comm, parameter, 0);

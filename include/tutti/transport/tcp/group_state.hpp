@@ -47,7 +47,7 @@ class tcp_group_state {
   int bell() const noexcept { return bell_.get(); }
   void quiet() noexcept {
     std::uint64_t count = 0;
-    while (read(bell_.get(), &count, sizeof count) < 0 && errno == EINTR) {
+    while (::read(bell_.get(), &count, sizeof count) < 0 && errno == EINTR) {
     }
   }
   bool has_left(int rank) const noexcept { return at(rank).there.load(std::memory_order_acquire); }
@@ -108,7 +108,7 @@ class tcp_group_state {
     news_.fetch_add(1, std::memory_order_release);
     if (!bell_) return;
     const std::uint64_t one = 1;
-    while (write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+    while (::write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR) {
     }
   }
 

@@ -23,7 +23,7 @@ class tcp {
  public:
   using group_type = detail::tcp_group;
   using lane_type = detail::tcp_lane<group_type>;
-  static constexpr std::size_t pack_bytes = std::size_t{64} << 10;
+  static constexpr std::size_t pack_bytes = std::size_t{32} << 10;
   static constexpr std::size_t copy_bytes = 4096;
   static constexpr std::size_t exchange_copy_bytes = 4096;
 

@@ -10,8 +10,9 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <atomic>
@@ -59,11 +60,37 @@ class no_leak {
   int before_ = open_descriptors();
 };
 
+/// Leaves this process no descriptor while it lives, beside those that it has.
+class no_more_descriptors {
+ public:
+  no_more_descriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const descriptor_owner next(fcntl(0, F_DUPFD_CLOEXEC, 0));  // the lowest that is free
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(next.get());
+    setrlimit(RLIMIT_NOFILE, &few);
+    limit = std::to_string(next.get());
+  }
+  no_more_descriptors(const no_more_descriptors&) = delete;
+  no_more_descriptors& operator=(const no_more_descriptors&) = delete;
+  ~no_more_descriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  /// What an error is to say.
+  std::string text() const {
+    return "the limit of " + limit + " open descriptors of this process (RLIMIT_NOFILE, ulimit -n) is reached";
+  }
+
+ private:
+  rlimit before_{};
+  std::string limit;
+};
+
 /// A socket that listens at that address of this host, at a port that is free.
 struct listening_socket {
   explicit listening_socket(const char* address = "127.0.0.1", int backlog = 1024) {
     const bool six = std::string(address).find(':') != std::string::npos;
     socket.reset(::socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int yes = 1;
+    setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     sockaddr_storage where{};
     socklen_t size = 0;
     if (six) {

@@ -21,17 +21,18 @@ namespace tutti::detail {
 [[gnu::cold]] inline message tcp_text(const tcp_options& options) { return tcp_text(options.rank, options.size); }
 
 /// "the limit of 1024 open descriptors of this process (RLIMIT_NOFILE) is reached", if that is the error.
-[[gnu::cold]] inline std::string shortage_text(const std::error_code& wrong) {
+[[gnu::cold]] inline std::string shortage_text(const asio::error_code& wrong) {
   rlimit limit{};
-  if (wrong.value() != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return wrong.message();
+  if (!is_system_error(wrong, EMFILE) || getrlimit(RLIMIT_NOFILE, &limit) != 0) return wrong.message();
   return message() << "the limit of " << static_cast<unsigned long long>(limit.rlim_cur)
                    << " open descriptors of this process (RLIMIT_NOFILE, ulimit -n) is reached";
 }
 
 /// Which errors say that the system is short of something, which may be there again later.
-/// Told by the number: Asio's category of the system's errors does not know which conditions they are.
-inline bool is_shortage(const std::error_code& wrong) {
-  return wrong.value() == EMFILE || wrong.value() == ENFILE || wrong.value() == ENOBUFS || wrong.value() == ENOMEM;
+inline bool is_shortage(const asio::error_code& wrong) {
+  for (const int number : {EMFILE, ENFILE, ENOBUFS, ENOMEM})
+    if (is_system_error(wrong, number)) return true;
+  return false;
 }
 
 /// Then, or never if that is too far away to be counted.

@@ -18,7 +18,9 @@
 
 namespace tutti::detail {
 
-inline std::error_code system_error_code(int number) { return {number, asio::error::get_system_category()}; }
+inline asio::error_code system_error_code(int number) { return {number, asio::error::get_system_category()}; }
+/// Not by std::errc: Asio's category does not know what all of its numbers mean.
+inline bool is_system_error(const asio::error_code& wrong, int number) { return wrong == system_error_code(number); }
 
 /// Opens a TCP socket that programs which this process starts do not inherit. Asio's own call has no such flag.
 template <class Socket>
@@ -30,6 +32,21 @@ void open_socket(Socket& socket, const asio::ip::tcp& protocol, asio::error_code
   }
   socket.assign(protocol, made.get(), wrong);
   if (!wrong) made.release();
+}
+
+/// Null if that is a TCP socket that listens, else what was expected; `wrong` is the system's error, if it has one.
+inline const char* expected_listener(int descriptor, asio::error_code& wrong) {
+  const auto option = [&](int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    if (getsockopt(descriptor, SOL_SOCKET, name, &value, &size) == 0) return value;
+    wrong = system_error_code(errno);
+    return -1;
+  };
+  const int family = option(SO_DOMAIN);
+  if (wrong) return "a socket";
+  if ((family != AF_INET && family != AF_INET6) || option(SO_PROTOCOL) != IPPROTO_TCP) return "a TCP socket";
+  return option(SO_ACCEPTCONN) == 1 ? nullptr : "a socket that listens";
 }
 
 /// Where a rank lets connections in: one listening socket, bound to one address.
@@ -73,29 +90,19 @@ class tcp_listener {
     }
   }
 
-  /// Takes a descriptor, and closes it in the end. Returns what is wrong with it, and leaves it alone then; null if all
-  /// is well.
-  const char* adopt(int descriptor, asio::error_code& wrong) {
-    const auto option = [&](int level, int name) {
-      int value = 0;
-      socklen_t size = sizeof value;
-      if (getsockopt(descriptor, level, name, &value, &size) == 0) return value;
-      wrong = system_error_code(errno);
-      return -1;
-    };
-    const int family = option(SOL_SOCKET, SO_DOMAIN);
-    if (wrong) return "a socket";
-    if ((family != AF_INET && family != AF_INET6) || option(SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP)
-      return "a TCP socket";
-    if (option(SOL_SOCKET, SO_ACCEPTCONN) != 1) return "a socket that listens";
+  /// Takes a descriptor of a socket that listens, and closes it in the end.
+  void adopt(descriptor_owner descriptor, asio::error_code& wrong) {
+    int family = AF_UNSPEC;
+    socklen_t size = sizeof family;
+    getsockopt(descriptor.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
+    fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
     asio::ip::tcp::acceptor made(acceptor_.get_executor());
-    made.assign(family == AF_INET ? asio::ip::tcp::v4() : asio::ip::tcp::v6(), descriptor, wrong);
-    if (wrong) return "a socket that can be waited for";
+    made.assign(family == AF_INET ? asio::ip::tcp::v4() : asio::ip::tcp::v6(), descriptor.get(), wrong);
+    if (wrong) return;
+    descriptor.release();
+    made.native_non_blocking(true, wrong);
+    if (!wrong) local_ = made.local_endpoint(wrong);
     acceptor_ = std::move(made);
-    local_ = acceptor_.local_endpoint(wrong);
-    acceptor_.native_non_blocking(true, wrong);
-    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-    return nullptr;
   }
 
   /// The next connection that is waiting, without blocking; none and the error where there is none.

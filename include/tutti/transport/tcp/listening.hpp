@@ -17,6 +17,7 @@
 #include <asio/ip/tcp.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -56,18 +57,16 @@ asio::error_code resolve_host(asio::io_context& io, const std::string& host,
   return s->wrong;
 }
 
-/// Takes the listener of the options, if there is one.
-inline tcp_listener adopt_listener(asio::io_context& io, const tcp_options& options) {
-  tcp_listener listener(io);
-  if (options.listener < 0) return listener;
+/// Takes the listener of the options, if there is one: from here on it is closed, whatever goes wrong.
+inline descriptor_owner listener_of(const tcp_options& options) {
+  if (options.listener < 0) return {};
   asio::error_code wrong;
-  if (const char* const expected = listener.adopt(options.listener, wrong)) {
-    message text = tcp_text(options);
-    text << "listener is descriptor " << options.listener << ", expected " << expected;
-    if (wrong) text << " (" << wrong.message() << ")";
-    throw usage_error(text);
-  }
-  return listener;
+  const char* const expected = expected_listener(options.listener, wrong);
+  if (expected == nullptr) return descriptor_owner(options.listener);
+  message text = tcp_text(options);
+  text << "listener is descriptor " << options.listener << ", expected " << expected;
+  if (wrong) text << " (" << wrong.message() << ")";
+  throw usage_error(text);
 }
 
 /// The address that the options say; of that family if an interface is what they name. False if they say none.
@@ -92,7 +91,7 @@ inline bool wanted_address(const tcp_options& options, const tcp_plan& plan, boo
                          << "cannot listen at " << where
                          << ": another program does, perhaps rank 0 of another job, or of an earlier one; "
                          << "end it, or give another port");
-  if (wrong == std::errc::address_not_available)
+  if (is_system_error(wrong, EADDRNOTAVAIL))
     throw usage_error(tcp_text(options) << "cannot listen at " << where << ", which is no address of this host");
   throw resource_error(tcp_text(options) << "cannot listen at " << where << ": " << shortage_text(wrong));
 }
@@ -180,15 +179,15 @@ void listen_as_host(asio::io_context& io, tcp_listener& listener, const tcp_opti
         if (address.is_unspecified() || is_own_address(address)) own.push_back(address);
       }
       if (!own.empty()) check_not_only_loopback(options, own);
-      wrong = std::make_error_code(std::errc::address_not_available);
+      wrong = system_error_code(EADDRNOTAVAIL);
       for (const asio::ip::address& address : own) {
         wrong.clear();
         listener.open({address, static_cast<asio::ip::port_type>(plan.master.port)}, settings.backlog, wrong);
         if (!wrong) return;
-        if (wrong != std::errc::address_not_available) break;
+        if (!is_system_error(wrong, EADDRNOTAVAIL)) break;
       }
     }
-    if (wrong == std::errc::address_not_available)
+    if (is_system_error(wrong, EADDRNOTAVAIL))
       throw usage_error(tcp_text(options)
                         << "cannot listen at master (MASTER_ADDR, MASTER_PORT) \"" << options.master << "\", that is "
                         << tried.str() << ": no address of this host, which must be that of rank 0; if others reach it "

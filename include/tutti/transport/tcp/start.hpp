@@ -3,6 +3,7 @@
 
 // How the ranks of a job find each other.
 
+#include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/transport/tcp/check_options.hpp>
@@ -78,8 +79,12 @@ template <class Resolver = tcp_resolver>
 tcp_membership tcp_meet(asio::io_context& io, const tcp_options& options, const tcp_settings& settings = {},
                         Resolver resolver = {}) {
   try {
-    tcp_listener listener = adopt_listener(io, options);
+    descriptor_owner given = listener_of(options);
     const tcp_plan plan = check_options(options);
+    tcp_listener listener(io);
+    asio::error_code wrong;
+    if (given) listener.adopt(std::move(given), wrong);
+    if (wrong) throw resource_error(tcp_text(options) << "the listener cannot be used: " << shortage_text(wrong));
     if (options.size == 1) return meet_alone(io, std::move(listener));
     if (options.rank == 0) return meet_as_host(io, options, settings, plan, std::move(listener), resolver);
     return tcp_rendezvous_guest<Resolver>(io, options, settings, plan, std::move(listener), resolver).join();

@@ -53,8 +53,7 @@ TEST_CASE_TEMPLATE_DEFINE("allreduce in rank order where the operation does not 
 TEST_CASE_TEMPLATE_APPLY(every_order, launchers);
 
 TEST_CASE_TEMPLATE_DEFINE("allreduce of every type with every operation", Launcher, every_kind) {
-  for_each_kind(
-      [](auto what) { check_all<Launcher>(list<tutti::flat, tutti::halving_doubling>{}, what); });
+  for_each_kind([](auto what) { check_all<Launcher>(list<tutti::flat, tutti::halving_doubling>{}, what); });
 }
 TEST_CASE_TEMPLATE_APPLY(every_kind, launchers);
 

@@ -205,8 +205,7 @@ TEST_CASE_TEMPLATE_DEFINE("other types sum exactly", Launcher, other_types) {
   for (const int ranks : {1, 2, 5}) {
     check_numbers<Launcher, double>(few{}, ranks, 301);
     check_numbers<Launcher, tutti::bfloat16>(list<tutti::circulant>{}, ranks, 301);
-    if constexpr (!test::sanitized)
-      check_numbers<Launcher, tutti::float16>(list<tutti::circulant>{}, ranks, 301);
+    if constexpr (!test::sanitized) check_numbers<Launcher, tutti::float16>(list<tutti::circulant>{}, ranks, 301);
   }
 }
 TEST_CASE_TEMPLATE_APPLY(other_types, launchers);

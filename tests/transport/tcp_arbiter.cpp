@@ -71,13 +71,15 @@ struct table {
     return says(rank, m);
   }
   /// Whether that rank is asked something that it has not answered, and answers that.
-  bool answers(int rank, std::uint64_t last, std::shared_ptr<const recorded_calls> calls = nullptr) {
+  bool answers(int rank, std::uint64_t last, std::shared_ptr<const recorded_calls> calls = nullptr,
+               const std::string& trouble = {}) {
     for (control_message& m : told[static_cast<std::size_t>(rank)]) {
       if (m.kind != control_kind::asks) continue;
       control_message a;
       a.kind = control_kind::answers;
       a.ticket = m.ticket;
       a.number = last;
+      a.text = trouble;
       a.calls = m.number == 0 ? nullptr : std::move(calls);
       m.kind = control_kind::ping;
       says(rank, a);
@@ -261,6 +263,12 @@ TEST_CASE("a data connection that ends: a dead rank is blamed, one that has left
     CHECK(t.says(1, control_kind::suspects, 2));
     CHECK(t.answers(2, 1));
     t.check_verdict(errc::peer_failed, 2, "the text of rank 1");
+  }
+  SUBCASE("it lives, but has no descriptors for more connections") {
+    table t(3);
+    CHECK(t.says(1, control_kind::suspects, 2));
+    CHECK(t.answers(2, 1, nullptr, "the limit of 7 is reached"));
+    t.check_verdict(errc::resource, 2, "rank 2 can make no more connections: the limit of 7 is reached");
   }
   SUBCASE("the other one fails meanwhile") {
     table t(3);

@@ -164,11 +164,11 @@ TEST_CASE("however a rank ends in its function, all others name it") {
     void (*end)();
     const char* text;
   };
-  for (const way& w : {way{[] { throw std::runtime_error("no shoes"); }, "failed: no shoes"},
-                       way{[] { _exit(0); }, "has ended without a word"},
-                       way{[] { std::exit(3); }, "has ended without a word"},
-                       way{[] { std::abort(); }, "has ended without a word"},
-                       way{[] { raise(SIGTERM); }, "has ended without a word"}}) {
+  for (const way& w :
+       {way{[] { throw std::runtime_error("no shoes"); }, "failed: no shoes"},
+        way{[] { _exit(0); }, "has ended without a word"}, way{[] { std::exit(3); }, "has ended without a word"},
+        way{[] { std::abort(); }, "has ended without a word"},
+        way{[] { raise(SIGTERM); }, "has ended without a word"}}) {
     CAPTURE(w.text);
     const auto ended = outcomes_on_processes(3, {}, [&](comm_type& comm, rank_report& mine) {
       tutti::barrier(comm);

@@ -458,6 +458,7 @@ TEST_CASE("E9: a rank that gets no descriptor names the limit") {
   CHECK(contains(ended.text, "rank 1 of 2 had not come"));
   CHECK(contains(ended.text, "; rank 0 can take no more: " + text));
 
+  if (sanitized) return;  // a sanitizer needs descriptors to look at what is thrown
   listening_socket another;
   host.listener = another.socket.release();
   {

@@ -30,6 +30,10 @@ namespace tutti::detail {
 [[gnu::cold]] inline failure spoke_nonsense(int rank) {
   return {errc::peer_failed, rank, message() << "rank " << rank << " sent what is no message of this protocol"};
 }
+/// The system refuses the rank what it needs to connect to others.
+[[gnu::cold]] inline failure too_short(int rank, const std::string& what) {
+  return {errc::resource, rank, message() << "rank " << rank << " can make no more connections: " << what};
+}
 /// Nothing has come for longer than the limit.
 [[gnu::cold]] inline failure silent_too_long(int rank, long long milliseconds) {
   return {errc::peer_failed, rank,
@@ -116,6 +120,7 @@ class tcp_arbiter {
     int rank;
     bool here;
     std::uint64_t last;
+    std::string trouble;
     std::shared_ptr<const recorded_calls> calls;
   };
   struct question {
@@ -213,7 +218,7 @@ class tcp_arbiter {
     m.kind = control_kind::asks;
     m.ticket = ticket;
     m.number = whole;
-    for (const int rank : ranks) questions_.back().answers.push_back({rank, at(rank).gone, at(rank).last, nullptr});
+    for (const int rank : ranks) questions_.back().answers.push_back({rank, at(rank).gone, at(rank).last, {}, nullptr});
     for (const int rank : ranks)
       if (!at(rank).gone) out_->tell(rank, m);
     if (complete(questions_.back())) conclude(questions_.end() - 1);
@@ -227,6 +232,7 @@ class tcp_arbiter {
       if (a.rank != rank) continue;
       a.here = true;
       a.last = std::max(a.last, m.number);
+      a.trouble = m.text;
       a.calls = m.calls;
     }
     if (complete(*q)) conclude(q);
@@ -243,7 +249,9 @@ class tcp_arbiter {
     questions_.erase(at_question);
     switch (q.what) {
       case purpose::lost_connection:
-        if (!at(q.why.peer).left) decide({errc::peer_failed, q.why.peer, q.why.text});
+        if (at(q.why.peer).left) return;
+        decide(q.answers[0].trouble.empty() ? failure{errc::peer_failed, q.why.peer, q.why.text}
+                                            : too_short(q.why.peer, q.answers[0].trouble));
         return;
       case purpose::desertion:
         if (called_alike(log(q.answers[0]), log(q.answers[1]))) {

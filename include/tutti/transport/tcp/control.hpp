@@ -31,8 +31,8 @@ namespace tutti::detail {
 /// - `decided(failure)`: the group has failed, of that; once;
 /// - `left(rank, last, fingerprint)`: that rank has left, and what it called last;
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
-/// - `settled()`: after `settle()`: nothing is left to be written, or waited for.
-/// - `calls()`: the log of this rank's calls.
+/// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
+/// - `calls()`: the log of this rank's calls; `trouble()`: why it can make no more connections, empty if it can.
 template <class Owner>
 class tcp_control {
   using clock = std::chrono::steady_clock;
@@ -169,6 +169,7 @@ class tcp_control {
     m.kind = control_kind::answers;
     m.ticket = question.ticket;
     m.number = owner_->calls().last();
+    m.text = owner_->trouble();
     if (question.number != 0) m.calls = std::make_shared<recorded_calls>(owner_->calls());
     if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
     report(std::move(m));

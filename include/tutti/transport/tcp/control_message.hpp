@@ -28,7 +28,8 @@ enum class control_kind : std::uint32_t {
   differs,   ///< `peer`: a message of that rank belongs to another call
   late,      ///< `peer`, `round`, `milliseconds`, `calls`: waited for so long for that rank, in that call
   looks,     ///< `peer`, `number`, `fingerprint`: waits for that rank, in that call
-  answers,   ///< `ticket`, `number`, `calls`: the last call, and all in the log if they were asked for
+  answers,   ///< `ticket`, `number`, `text`, `calls`: the last call, why no more connections can be made (or nothing),
+             ///< and all calls in the log if they were asked for
   goodbye,   ///< `number`, `fingerprint`: the rank has left, and this was its last call
   // The arbiter to a rank:
   asks,      ///< `ticket`, `number`: are you there; 1: and what did you call

@@ -9,6 +9,8 @@
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
 
+#include <asio/error.hpp>
+
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <atomic>
@@ -35,7 +37,7 @@ class tcp_group_state {
   explicit tcp_group_state(int size) : endings_(static_cast<std::size_t>(size < 1 ? 1 : size), "how the ranks ended") {
     if (size <= 1) return;  // nobody has news for it
     bell_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!bell_) throw std::system_error(errno, std::generic_category());
+    if (!bell_) throw std::system_error(errno, asio::error::get_system_category());
   }
 
   call_log log;
@@ -47,7 +49,7 @@ class tcp_group_state {
   int bell() const noexcept { return bell_.get(); }
   void quiet() noexcept {
     std::uint64_t count = 0;
-    while (read(bell_.get(), &count, sizeof count) < 0 && errno == EINTR) {
+    while (::read(bell_.get(), &count, sizeof count) < 0 && errno == EINTR) {
     }
   }
   bool has_left(int rank) const noexcept { return at(rank).there.load(std::memory_order_acquire); }
@@ -108,7 +110,7 @@ class tcp_group_state {
     news_.fetch_add(1, std::memory_order_release);
     if (!bell_) return;
     const std::uint64_t one = 1;
-    while (write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+    while (::write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR) {
     }
   }
 

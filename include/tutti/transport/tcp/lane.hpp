@@ -87,6 +87,7 @@ class tcp_lane : public tcp_waiting<Group> {
     if (c.end_of(index_).refused) [[unlikely]]
       refuse(peer, c.end_of(index_).came, bytes);
     TUTTI_FAULT_POINT("tcp_lane.arrived");
+    this->progressed();
     return i.to;
   }
   void claim(int) {}

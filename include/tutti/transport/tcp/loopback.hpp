@@ -66,9 +66,9 @@ class tcp_loopback {
   bool listen_at(Address& at, std::string_view host, const in_port_t& port) {
     socklen_t length = sizeof at;
     auto* const address = reinterpret_cast<sockaddr*>(&at);
-    listener_.reset(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!listener_ || bind(listener_.get(), address, length) != 0 || listen(listener_.get(), SOMAXCONN) != 0 ||
-        getsockname(listener_.get(), address, &length) != 0)
+    listener_.reset(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!listener_ || ::bind(listener_.get(), address, length) != 0 || ::listen(listener_.get(), SOMAXCONN) != 0 ||
+        ::getsockname(listener_.get(), address, &length) != 0)
       return false;
     master_ = message() << host << static_cast<unsigned>(ntohs(port));
     return true;

@@ -160,6 +160,7 @@ class tcp_service {
   // ---- What the control plane tells
 
   const call_log& calls() const { return state_->log; }
+  std::string trouble() const { return door_.shortage(); }
   void decided(const failure& f) {
     door_.close();
     state_->fail(f);
@@ -180,10 +181,12 @@ class tcp_service {
     state_->ring();
   }
   void cannot_connect(int peer, const std::string& why) {
+    const std::string shortage = door_.shortage();
     control_message m;
     m.kind = control_kind::suspects;
     m.peer = peer;
-    m.text = message() << "rank " << rank_ << " cannot connect to rank " << peer << ": " << why;
+    m.text = why;
+    if (!shortage.empty()) m = control_message::of(control_kind::failed, too_short(rank_, shortage));
     control_.report(std::move(m));
   }
 

@@ -27,10 +27,15 @@ class tcp_waiting {
         rank_(group.rank()),
         index_(static_cast<std::uint32_t>(index)),
         limit_(&limit),
-        looks_(group.tuning().busy_poll.count() > 0 ? 32 : 1) {}
+        looks_(group.tuning().busy_poll.count() > 0 ? 32 : 1),
+        spins_(group.tuning().crowded ? 0 : 16) {}
 
   void idle() {
-    if (++idle_ % looks_ == 0) idle_slowly();
+    if (++idle_ % looks_ == 0) {
+      idle_slowly();
+    } else if (idle_ > spins_) {
+      sched_yield();
+    }
   }
 
   void glance() {
@@ -41,7 +46,7 @@ class tcp_waiting {
   }
 
   void awake() {
-    idle_ = 0;
+    progressed();
     started_ = {};
     looked_around_ = false;
     left_seen_ = -1;
@@ -49,6 +54,12 @@ class tcp_waiting {
 
  protected:
   using clock = std::chrono::steady_clock;
+
+  /// Something has come: the next is polled for anew.
+  void progressed() {
+    idle_ = 0;
+    polling_since_ = {};
+  }
 
   waiting_place here() const { return {rank_, awaited_, round_, call_}; }
 
@@ -75,23 +86,24 @@ class tcp_waiting {
 
  private:
   [[gnu::cold, gnu::noinline]] void idle_slowly() {
-    look_up();
-    const tcp_tuning& tuning = group_->tuning();
-    if (waited_ < tuning.busy_poll || (tuning.crowded && idle_ <= yields)) {
-      if (tuning.crowded) sched_yield();
+    const auto now = look_up();
+    if (polling_since_ == clock::time_point{}) polling_since_ = now;
+    if (now - polling_since_ < group_->tuning().busy_poll || (group_->tuning().crowded && idle_ <= yields)) {
+      sched_yield();
       return;
     }
     look_around();
     sleep();
   }
 
-  /// Throws if waiting has become pointless.
-  void look_up() {
+  /// Throws if waiting has become pointless; returns what time it is.
+  clock::time_point look_up() {
     group_->check();
     const auto now = clock::now();
     if (started_ == clock::time_point{}) started_ = now;
     waited_ = now - started_;
     if (*limit_ > std::chrono::nanoseconds::zero() && waited_ >= *limit_) expire();
+    return now;
   }
 
   /// Others may be in another call, or gone: then what is waited for never comes.
@@ -164,13 +176,16 @@ class tcp_waiting {
   static constexpr std::chrono::milliseconds grace{1000};
 
   const std::chrono::nanoseconds* limit_;
-  unsigned looks_;  // between two of the clock
+  unsigned looks_;  // between two looks at the clock
+  // Looks before it lets others run between them: one of them may be the rank that it waits for.
+  unsigned spins_;
   unsigned idle_ = 0;
   unsigned glances_ = 0;
   bool looked_around_ = false;
   int left_seen_ = -1;  // whom this rank has seen to be gone while it waited for it
   clock::time_point left_since_{};
   clock::time_point started_{};
+  clock::time_point polling_since_{};
   std::chrono::nanoseconds waited_{0};
   array_list<pollfd> polled_;
   array_list<int> peers_;

@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // Our side of the comparison: one collective by one algorithm over one transport, every size, as lines on stdout.
-// With TUTTI_COMPARE_COLLECTIVE defined as allreduce, say, it knows that collective only and compiles the sooner.
+// With TUTTI_COMPARE_COLLECTIVE defined as allreduce, say, it knows that collective only and compiles the sooner; with
+// TUTTI_COMPARE_TCP defined it knows the transport tcp, and no other.
 
+#if defined(TUTTI_COMPARE_TCP)
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <tutti/run_tcp.hpp>
+#else
 #include <tutti/run_processes.hpp>
+#endif
 
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +23,7 @@
 
 #include "calls.hpp"
 #include "measure.hpp"
+#include "ranks.hpp"
 
 namespace {
 
@@ -37,16 +47,44 @@ void chosen(const measure::arguments& asked, Visit visit) {
   }
 }
 
-// Starts the ranks of a transport. A new transport is one more line.
+// Starts the ranks of a transport and returns the exit code. A new transport is one more line.
+#if defined(TUTTI_COMPARE_TCP)
+// The ranks are processes of this host that meet over loopback, at a listener that rank 0 takes over.
 template <class Rank>
-void run(const measure::arguments& asked, Rank rank) {
-  if (asked.transport == "threads") return tutti::run(asked.ranks, rank);
+int run(const measure::arguments& asked, Rank rank) {
+  if (asked.transport != "tcp") throw std::invalid_argument("this program knows the transport tcp only");
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (listener < 0 || bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      listen(listener, asked.ranks) != 0 || getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    throw std::runtime_error("cannot listen on loopback");
+  return measure::in_processes(asked.ranks, [&](int r) {
+    tutti::tcp_options options;
+    options.rank = r;
+    options.size = options.local_size = asked.ranks;
+    options.master = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    options.job = "compare";
+    options.token = std::to_string(getppid());
+    options.listener = r == 0 ? listener : -1;
+    if (r != 0) close(listener);
+    tutti::run_tcp(options, rank);
+  });
+}
+#else
+template <class Rank>
+int run(const measure::arguments& asked, Rank rank) {
+  if (asked.transport == "threads") return tutti::run(asked.ranks, rank), 0;
   if (asked.transport == "processes") {
     tutti::detail::peer_memory::switched_off = std::getenv("TUTTI_COMPARE_NO_READS") != nullptr;
-    return tutti::run_processes(asked.ranks, rank);
+    return tutti::run_processes(asked.ranks, rank), 0;
   }
-  throw std::invalid_argument("unknown transport '" + asked.transport + "'; there are threads, processes");
+  throw std::invalid_argument("unknown transport '" + asked.transport +
+                              "'; there are threads, processes, and tcp in a " + "program of its own");
 }
+#endif
 
 }  // namespace
 
@@ -54,10 +92,11 @@ int main(int argc, char** argv) {
   try {
     const measure::arguments asked = measure::parse(argc, argv);
     if (asked.ranks < 1) throw std::invalid_argument("--ranks must be at least 1");
+    int code = 0;
     chosen(
         asked, [&]<tutti::collective C, class... A>() {
           if (asked.dry_run) return;
-          run(asked, [&](auto& comm) {
+          code = run(asked, [&](auto& comm) {
             measure::pin(comm.rank(), asked.cpus);
             measure::group group(comm);
             measure::report_cpus(group);
@@ -65,6 +104,7 @@ int main(int argc, char** argv) {
                                [&](measure::buffers& data, auto use) { measure::with_call<C, A...>(comm, data, use); });
           });
         });
+    return code;
   } catch (const std::invalid_argument& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;

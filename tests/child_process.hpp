@@ -92,6 +92,7 @@ class channel {
     close_writer();
   }
   int writer() const { return ends_[1]; }
+  int reader() const { return ends_[0]; }
   void close_writer() {
     if (ends_[1] >= 0) close(ends_[1]);
     ends_[1] = -1;

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "collective/launchers.hpp"
+#include "deadline.hpp"
 
 namespace conformance {
 
@@ -75,6 +76,15 @@ using algorithms =
     decltype(joined(representative_algorithms{},
                     list<tutti::bidirectional_ring, tutti::neighbour_exchange, tutti::torus<>,
                          tutti::product<tutti::flat, tutti::circulant>, tutti::k_ary<3>, tutti::bine, tutti::swing>{}));
+
+/// For tests of values, which by a sanitizer are not seen better: it takes long to compile, and runs a few of them. All
+/// algorithms run there with one element type each.
+template <class Algorithms>
+using unless_sanitized =
+    std::conditional_t<test::sanitized,
+                       list<tutti::automatic, tutti::flat, tutti::circulant, tutti::halving_doubling,
+                            tutti::recursive_multiplying<4>, tutti::binomial, tutti::two_tree, tutti::census, ternary>,
+                       Algorithms>;
 
 template <class A, tutti::collective C>
 constexpr bool offers() {

@@ -70,6 +70,12 @@ class tcp_door {
   void close() noexcept { state_->close(); }
   /// Connections that were dropped since they were none of this job's; any thread.
   std::uint64_t strangers() const { return state_->gate.strangers(); }
+  /// What the system has too little of for one more connection, as far as it was tried; empty if nothing. On the
+  /// service thread.
+  std::string shortage() const {
+    const asio::error_code wrong = state_->gate.shortage();
+    return wrong ? shortage_text(wrong) : state_->shortage;
+  }
 
  private:
   /// Attempts to connect to a rank.
@@ -167,8 +173,9 @@ class tcp_door {
     }
     void dialed(int peer, const asio::error_code& wrong) {
       attempts& a = *at(peer).mine;
+      shortage = wrong && is_shortage(wrong) ? shortage_text(wrong) : std::string();
       if (wrong) {
-        a.trouble = is_shortage(wrong) ? shortage_text(wrong) : wrong.message();
+        a.trouble = shortage.empty() ? wrong.message() : shortage;
         return try_again(peer, a.times.pause());
       }
       const tcp_answer answer = a.dial->answer();
@@ -323,6 +330,7 @@ class tcp_door {
     tcp_settings settings;
     tcp_credentials who;
     tcp_gate<state> gate;
+    std::string shortage;               // of the last attempt
     std::vector<neighbour> neighbours;  // by rank
     std::list<visit_pointer> leaving;   // what is under way to be handed over or closed
     bool closed = false;

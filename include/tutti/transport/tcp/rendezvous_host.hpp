@@ -213,7 +213,7 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     l->socket.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this(), l](const asio::error_code&) {
       if (l->gone || l->refused || self->over_ || self->completing_) return;
       char byte = 0;
-      const ssize_t got = recv(l->socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+      const ssize_t got = ::recv(l->socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return self->watch(l);
       if (got > 0) return self->out_of_turn(l);
       self->give_up({errc::peer_failed, l->rank,

@@ -63,10 +63,13 @@ void with_rule(const options& wanted, Use use) {
   throw input_error("--rule is '" + wanted.rule + "', not plain, momentum or nesterov");
 }
 
+/// Whether something else starts the ranks, of which this process is one.
+inline bool is_launched(const options& wanted) { return wanted.transport == "launched" || wanted.transport == "tcp"; }
+
 /// Throws `input_error` if a name is not known.
 inline void check_names(const options& wanted) {
-  if (wanted.transport != "threads" && wanted.transport != "processes" && wanted.transport != "launched")
-    throw input_error("--transport is '" + wanted.transport + "', not threads, processes or launched");
+  if (wanted.transport != "threads" && wanted.transport != "processes" && !is_launched(wanted))
+    throw input_error("--transport is '" + wanted.transport + "', not threads, processes, launched or tcp");
   with_rule(wanted, [](auto) {});
   with_sync(wanted, [](auto) {});
 }

@@ -37,14 +37,17 @@ task load(const options& wanted) {
 /// Which rank this process is to be: that which its launcher says, who then also says how many there are. Else 0: it
 /// is where the others are started. Throws `input_error` if there should be a launcher and is none.
 int find_rank(options& wanted) {
-  if (wanted.transport != "launched") return 0;
-  if (wanted.ranks_given) throw input_error("--ranks and --transport launched exclude each other");
+  if (!is_launched(wanted)) return 0;
+#if !defined(TRAIN_DIGITS_TCP)
+  if (wanted.transport == "tcp") throw input_error("--transport tcp: this program was built without Asio");
+#endif
+  if (wanted.ranks_given) throw input_error("--ranks and --transport " + wanted.transport + " exclude each other");
   try {
     const tutti::launched me = tutti::from_environment();
     wanted.ranks = me.size;
     return me.rank;
   } catch (const tutti::usage_error& wrong) {
-    throw input_error("--transport launched: " + std::string(wrong.what()));
+    throw input_error("--transport " + wanted.transport + ": " + wrong.what());
   }
 }
 
@@ -59,6 +62,9 @@ void run(options wanted) {
     if (!chart) throw input_error(wanted.chart + ": cannot be written");
     report::begin(work, wanted);
   }
+#if defined(TRAIN_DIGITS_TCP)
+  if (wanted.transport == "tcp") return train_on_tcp(work, wanted, chart);
+#endif
   (wanted.transport == "threads" ? train_on_threads : train_on_processes)(work, wanted, chart);
 }
 

@@ -17,4 +17,8 @@ void train_on_threads(const task& work, const options& wanted, std::ofstream& ch
 /// of which this is one.
 void train_on_processes(const task& work, const options& wanted, std::ofstream& chart);
 
+/// The same on the processes that a launcher or a script started, of which this is one, on one host or several. There
+/// where the program was built with Asio.
+void train_on_tcp(const task& work, const options& wanted, std::ofstream& chart);
+
 }  // namespace digits

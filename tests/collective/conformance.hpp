@@ -26,12 +26,17 @@
 #include <vector>
 
 #include "collective/launchers.hpp"
+#include "deadline.hpp"
 
 namespace conformance {
 
 // ---- The cases ------------------------------------------------------------------------------------------------------
 
-inline constexpr std::array rank_counts{1, 2, 3, 4, 5, 7, 8, 13, 16};
+/// Under a sanitizer, which takes ten times as long, fewer of each kind.
+inline constexpr std::array all_rank_counts{1, 2, 3, 4, 5, 7, 8, 13, 16};
+inline constexpr std::array few_rank_counts{1, 2, 3, 5, 8, 13};
+inline constexpr std::span<const int> rank_counts =
+    test::sanitized ? std::span<const int>(few_rank_counts) : std::span<const int>(all_rank_counts);
 
 /// A route of the user's own, as good as the library's: thirds instead of halves, two ports, several messages to one
 /// peer in a round, and two operands that are folded in one pass.
@@ -75,6 +80,15 @@ using algorithms =
     decltype(joined(representative_algorithms{},
                     list<tutti::bidirectional_ring, tutti::neighbour_exchange, tutti::torus<>,
                          tutti::product<tutti::flat, tutti::circulant>, tutti::k_ary<3>, tutti::bine, tutti::swing>{}));
+
+/// For tests of values, which by a sanitizer are not seen better: it takes long to compile, and runs a few of them. All
+/// algorithms run there with one element type each.
+template <class Algorithms>
+using unless_sanitized =
+    std::conditional_t<test::sanitized,
+                       list<tutti::automatic, tutti::flat, tutti::circulant, tutti::halving_doubling,
+                            tutti::recursive_multiplying<4>, tutti::binomial, tutti::two_tree, tutti::census, ternary>,
+                       Algorithms>;
 
 template <class A, tutti::collective C>
 constexpr bool offers() {

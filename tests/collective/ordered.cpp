@@ -51,12 +51,13 @@ TEST_CASE_TEMPLATE_DEFINE("ordered reductions are folded along the canonical tre
         const std::span<const float> expected = std::span<const float>(sums).first(n);
         check_allreduce<tutti::ordered>(comm, found, mine, expected);
         // And by each algorithm that says that it folds so.
-        for_each_algorithm_for<collective::allreduce, float, std::plus<>>(algorithms{}, ranks, [&]<class A>() {
-          if constexpr (!std::is_same_v<A, tutti::automatic>) {
-            if (tutti::canonical<tutti::schedule_for<collective::allreduce, A>>(ranks))
-              check_allreduce<A>(comm, found, mine, expected);
-          }
-        });
+        for_each_algorithm_for<collective::allreduce, float, std::plus<>>(
+            unless_sanitized<algorithms>{}, ranks, [&]<class A>() {
+              if constexpr (!std::is_same_v<A, tutti::automatic>) {
+                if (tutti::canonical<tutti::schedule_for<collective::allreduce, A>>(ranks))
+                  check_allreduce<A>(comm, found, mine, expected);
+              }
+            });
         found.about("reduce<ordered> of ", n);
         const int root = ranks / 2;
         std::vector<float> reduced = mine;

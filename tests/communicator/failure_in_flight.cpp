@@ -214,7 +214,7 @@ TEST_CASE("a rank fails at some moment while others move large messages") {
       {"iallreduce", [](communicator& c, std::vector<int>& data) { tutti::iallreduce(c, data, std::plus{}).wait(); }},
   };
   for (const named_move& m : moves) {
-    for (int repetition = 0; repetition < (sanitized ? 25 : 60); ++repetition) {
+    for (int repetition = 0; repetition < (sanitized ? 15 : 40); ++repetition) {
       const int ranks = 2 + repetition % 4;
       const int bad = static_cast<int>(random() % static_cast<unsigned>(ranks));
       const auto wait = std::chrono::microseconds(random() % (sanitized ? 2000 : 500));

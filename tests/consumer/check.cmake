@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
 
-# Builds and runs the consumer, `how` it may use tutti: find_package or add_subdirectory.
-# Arguments: how, source and build (tutti's directories), scratch, generator, compiler, flags.
+# Builds and runs the consumer, `how` it may use tutti: find_package or add_subdirectory; without tutti::tcp, with it, and
+# where Asio is not found.
+# Arguments: how, tcp (whether the build offers it), source and build (tutti's directories), scratch, generator, compiler,
+# flags, asio (the folder of its headers, if it is known).
 cmake_minimum_required(VERSION 3.25)
 set(CMAKE_EXECUTE_PROCESS_COMMAND_ECHO STDOUT)
 file(REMOVE_RECURSE "${scratch}")
@@ -13,6 +15,9 @@ if(how STREQUAL find_package)
   file(RENAME "${scratch}/first" "${scratch}/installed")
 
   file(GLOB_RECURSE wanted RELATIVE "${source}/include" "${source}/include/*")
+  if(NOT tcp)
+    list(FILTER wanted EXCLUDE REGEX "^tutti/(run_tcp|transport/tcp(/.*)?)\\.hpp$")
+  endif()
   file(GLOB_RECURSE installed RELATIVE "${scratch}/installed/include" "${scratch}/installed/include/*")
   set(missing ${wanted})
   set(surplus ${installed})
@@ -39,8 +44,41 @@ else()
   set(where "-DTUTTI_SOURCE=${source}")
 endif()
 
-execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}/tests/consumer" -B "${scratch}/build" -G "${generator}"
-                        "-DCMAKE_CXX_COMPILER=${compiler}" "-DCMAKE_CXX_FLAGS=${flags}" "${where}"
-                COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${CMAKE_COMMAND}" --build "${scratch}/build" COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${scratch}/build/my_program" COMMAND_ERROR_IS_FATAL ANY)
+set(configure "${CMAKE_COMMAND}" -S "${source}/tests/consumer" -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}"
+              "-DCMAKE_CXX_FLAGS=${flags}" "${where}")
+set(with_asio "-DTUTTI_ASIO_INCLUDE_DIR=${asio}")
+set(without_asio "-DTUTTI_ASIO_INCLUDE_DIR=${scratch}/nowhere" -DCMAKE_DISABLE_FIND_PACKAGE_asio=TRUE)
+
+# That the consumer, configured with these arguments, builds and runs.
+function(works)
+  execute_process(COMMAND ${configure} -B "${scratch}/build" ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${CMAKE_COMMAND}" --build "${scratch}/build" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${scratch}/build/my_program" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+# That it stops with this message.
+function(stops message)
+  execute_process(COMMAND ${configure} -B "${scratch}/stops" ${ARGN} RESULT_VARIABLE code ERROR_VARIABLE errors)
+  string(REGEX REPLACE "[ \n]+" " " errors "${errors}")
+  if(code EQUAL 0 OR NOT errors MATCHES "${message}")
+    message(FATAL_ERROR "expected to stop with '${message}', exit code is ${code}, and the message\n${errors}")
+  endif()
+endfunction()
+
+if(how STREQUAL find_package)
+  works()
+  if(tcp)
+    works(-DTCP=ON ${with_asio})
+    execute_process(COMMAND "${scratch}/build/my_tcp_program" COMMAND_ERROR_IS_FATAL ANY)
+    stops("tutti's component tcp needs Asio: Asio 1.22 or newer was not found" -DTCP=ON ${without_asio})
+  else()
+    stops("tutti was installed without component tcp" -DTCP=ON)
+  endif()
+else()
+  works(${without_asio})
+  stops("TUTTI_TCP is ON, but Asio 1.22 or newer was not found" -DTUTTI_TCP=ON ${without_asio})
+  if(tcp)
+    works(-DTCP=ON ${with_asio})
+    execute_process(COMMAND "${scratch}/build/my_tcp_program" COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+endif()

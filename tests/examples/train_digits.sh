@@ -21,9 +21,9 @@ for value in 0 -0.1 nan inf fast 0.1x 1e999; do rejects "--rate is '$value', not
 rejects "--seed is '-1'" --seed -1
 rejects "--rule is 'adagrad', not plain, momentum or nesterov" --rule adagrad
 rejects "--sync is 'hope', not all_reduce or parameter_server" --sync hope
-rejects "--transport is 'pigeon', not threads, processes or launched" --transport pigeon
+rejects "--transport is 'pigeon', not threads, processes, launched or tcp" --transport pigeon
 rejects "--ranks and --transport launched exclude each other" --transport launched --ranks 2
-unset TUTTI_RANK TUTTI_SIZE RANK WORLD_SIZE OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS
+unset MASTER_ADDR MASTER_PORT TUTTI_RANK TUTTI_SIZE RANK WORLD_SIZE OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS
 rejects "--transport launched: .*no launcher says which rank this is; looked for TUTTI_RANK and TUTTI_SIZE" --transport launched
 TUTTI_RANK=2 TUTTI_SIZE=2 rejects 'TUTTI_RANK is "2", expected less than TUTTI_SIZE' --transport launched
 rejects "--algorithm is 'magic'.*all_reduce: auto, flat, ring" --algorithm magic
@@ -190,13 +190,14 @@ timeout 60 "$program" --transport processes --rate 1e30 --epochs 3 >out 2>err
 # launched RANKS ARGUMENTS: starts so many; `started` are their process ids, out.RANK and err.RANK their output. That of
 # rank 0 can be read from descriptor 3.
 mkfifo out.0
+transport=launched
 launched() {
   local size=$1 rank
   shift
   started=()
   for ((rank = size - 1; rank >= 0; --rank)); do
     TUTTI_RANK=$rank TUTTI_SIZE=$size TUTTI_JOB="train_digits $$" timeout 60 \
-      "$program" --transport launched "$@" >out.$rank 2>err.$rank </dev/null &
+      "$program" --transport "$transport" "$@" >out.$rank 2>err.$rank </dev/null &
     started[rank]=$!
   done
   exec 3<out.0
@@ -246,6 +247,31 @@ for rank in 0 2; do
     fail "launched rank 1 was killed, rank $rank: '$(cat err.$rank)'"
 done
 exec 3<&-
+
+# --- the same over TCP, where the program has it
+if "$program" --transport tcp --ranks 2 2>&1 | grep -q 'built without Asio'; then
+  echo "without Asio: nothing to test over TCP"
+else
+  rejects "--ranks and --transport tcp exclude each other" --transport tcp --ranks 2
+  rejects "--transport tcp: .*no launcher says which rank this is" --transport tcp
+  export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000))
+  transport=tcp
+  launched 3 --epochs 5 --sync parameter_server --algorithm binomial --chart tcp.svg
+  cat <&3 >output
+  for rank in 0 1 2; do ended 0 $rank; done
+  cmp -s <(results processes) <(results output) || fail "ranks over TCP give something else than forked ones"
+  cmp -s processes.svg tcp.svg || fail "ranks over TCP draw something else"
+  launched 3 --epochs 1000000
+  until_trains
+  kill -KILL "$(children_of "${started[1]}")"
+  cat <&3 >/dev/null
+  for rank in 0 2; do
+    ended 1 $rank
+    grep -qE '^train_digits: rank 1 has ended without a word' err.$rank && [[ $(wc -l <err.$rank) == 1 ]] ||
+      fail "rank 1 was killed over TCP, rank $rank: '$(cat err.$rank)'"
+  done
+  exec 3<&-
+fi
 
 # On a terminal one line is redrawn; the last lines are the same.
 if command -v script >/dev/null; then

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -177,6 +178,7 @@ struct archetype_transport : archetype_pack_bytes<Missing != 1>,
   tutti::cost_parameters costs() const requires(Missing != 7) { return {}; }
   void timeout(std::chrono::nanoseconds) requires(Missing != 8) {}
   void check() requires(Missing != 9) {}
+  void abort(std::string_view) requires(Missing != 10) {}
 };
 static_assert(tutti::transport<archetype_transport<>>);
 static_assert(!tutti::transport<archetype_transport<1>>);
@@ -188,6 +190,7 @@ static_assert(!tutti::transport<archetype_transport<6>>);
 static_assert(!tutti::transport<archetype_transport<7>>);
 static_assert(!tutti::transport<archetype_transport<8>>);
 static_assert(!tutti::transport<archetype_transport<9>>);
+static_assert(!tutti::transport<archetype_transport<10>>);
 static_assert(!tutti::transport<archetype_transport<0, archetype_lane<3>>>);
 static_assert(tutti::transport<archetype_transport<0, archetype_viewing_lane<>>>);
 static_assert(tutti::transport<archetype_transport<0, archetype_sharing_lane<>>>);
@@ -254,6 +257,7 @@ TEST_CASE("the archetypes do what is asked of them, which is nothing") {
   CHECK(transport.costs().round == 0.0);
   transport.timeout({});
   transport.check();
+  transport.abort("");
   const tutti::communicator<archetype_transport<>> comm{archetype_transport<>{}};
   CHECK(comm.size() == 1);
 }

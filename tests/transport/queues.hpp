@@ -5,6 +5,7 @@
 #include <tutti/communicator/communicator.hpp>
 #include <tutti/communicator/launch.hpp>
 #include <tutti/core/message.hpp>
+#include <tutti/transport/failures.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +20,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -160,6 +162,11 @@ class queues {
   void check() {
     std::unique_lock lock(group_->mutex);
     if (group_->failed) group_->fail(lock, {});
+  }
+  void abort(std::string_view text) {
+    const std::unique_lock lock(group_->mutex);
+    if (!group_->failed) group_->failed = tutti::detail::aborted(rank_, text);
+    group_->changed.notify_all();
   }
 
  private:

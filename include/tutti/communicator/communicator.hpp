@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 namespace tutti {
@@ -58,6 +59,11 @@ class communicator {
     const nanoseconds whole = endless ? nanoseconds::max() : std::chrono::duration_cast<nanoseconds>(limit);
     transport_.timeout(whole.count() == 0 && exactly > 0 ? nanoseconds(1) : whole);
   }
+
+  /// Ends the group, from any thread of this rank and whatever its own thread is doing: every rank throws `peer_failed`
+  /// naming this rank and the text. What this rank waits for ends within 100 ms, whether or not the others can be
+  /// reached. A group that has failed stays as it is. Not after the function that was given `comm` has returned.
+  void abort(std::string_view text) { transport_.abort(text); }
 
   /// A buffer of `count` elements, zero to begin with, where the transport reads it from every rank without a copy;
   /// ordinary memory if the transport has no such place. This rank's own: not collective, and the ranks may have

@@ -10,6 +10,7 @@
 #include <concepts>
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace tutti {
 
@@ -130,8 +131,10 @@ struct cost_parameters {
 ///   there is always room.
 /// - `timeout(limit)`: how long a rank may wait within one collective; zero means for ever.
 /// - `check()`: throws what the group failed of, if it failed.
+/// - `abort(text)`: fails the group with `peer_failed` of this rank, in which every rank finds the text. From any
+///   thread, whatever the rank itself is doing: what it waits for ends soon, whether or not others can be reached.
 template <class T>
-concept transport = requires(T& t, const T& c, int index, std::chrono::nanoseconds limit) {
+concept transport = requires(T& t, const T& c, int index, std::chrono::nanoseconds limit, std::string_view text) {
   { c.rank() } -> std::same_as<int>;
   { c.size() } -> std::same_as<int>;
   typename T::lane_type;
@@ -143,6 +146,7 @@ concept transport = requires(T& t, const T& c, int index, std::chrono::nanosecon
   { T::exchange_copy_bytes } -> std::convertible_to<std::size_t>;
   t.timeout(limit);
   t.check();
+  t.abort(text);
 };
 
 /// A transport with memory that it reads from every rank where it lies.

@@ -8,6 +8,7 @@
 #include <tutti/core/message.hpp>
 
 #include <cstddef>
+#include <string_view>
 
 namespace tutti::detail {
 
@@ -37,6 +38,11 @@ inline message& operator<<(message& text, const waiting_place& at) {
   message text;
   text << "rank " << at.awaited << " left while rank " << at.rank << " waited for it" << at;
   return {errc::peer_failed, at.awaited, text};
+}
+
+/// The rank itself has ended the group.
+[[gnu::noinline, gnu::cold]] inline failure aborted(int rank, std::string_view text) {
+  return {errc::peer_failed, rank, message() << "rank " << rank << " aborted: " << text};
 }
 
 /// The rank waited for may itself wait for another: if some of `ranks` ranks have not come to this call, the last of

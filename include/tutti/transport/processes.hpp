@@ -4,10 +4,12 @@
 // How bytes move between processes of one host: through memory that they share.
 
 #include <tutti/core/transport.hpp>
+#include <tutti/transport/failures.hpp>
 #include <tutti/transport/processes/group.hpp>
 
 #include <chrono>
 #include <cstddef>
+#include <string_view>
 
 namespace tutti {
 
@@ -34,6 +36,7 @@ class processes {
   }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(); }
+  void abort(std::string_view text) { group_->fail(detail::aborted(rank_, text)); }
   /// As between threads, but that a byte is copied twice.
   cost_parameters costs() const { return {group_->policy().crowded ? 4e-6 : 600e-9, 30e-9, 0.1e-9, 0.0003e-9}; }
 

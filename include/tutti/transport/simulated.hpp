@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace tutti {
 
@@ -38,6 +39,8 @@ class simulated {
   lane_type make_lane(int index) { return {*group_, rank_, index, limit_}; }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(rank_); }
+  /// Takes effect at what the ranks do next.
+  void abort(std::string_view text) { group_->abort(rank_, text); }
   cost_parameters costs() const { return group_->costs(); }
 
   /// This rank's virtual clock, in seconds.

@@ -5,10 +5,12 @@
 // small.
 
 #include <tutti/core/transport.hpp>
+#include <tutti/transport/failures.hpp>
 #include <tutti/transport/threads/group.hpp>
 
 #include <chrono>
 #include <cstddef>
+#include <string_view>
 
 namespace tutti {
 
@@ -30,6 +32,7 @@ class threads {
   lane_type make_lane(int index) { return {*group_, rank_, index, limit_}; }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(); }
+  void abort(std::string_view text) { group_->fail(detail::aborted(rank_, text)); }
   /// Measured between cores of one socket; where ranks take turns on a core, a round costs a turn of each.
   cost_parameters costs() const { return {group_->policy().crowded ? 4e-6 : 600e-9, 30e-9, 0.05e-9, 0.0003e-9}; }
 

@@ -9,8 +9,8 @@
 #include <tutti/core/process.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/fork_guard.hpp>
 #include <tutti/transport/processes/failure_record.hpp>
-#include <tutti/transport/processes/fork_guard.hpp>
 #include <tutti/transport/processes/liveness.hpp>
 #include <tutti/transport/processes/peer_memory.hpp>
 #include <tutti/transport/processes/segment.hpp>
@@ -25,6 +25,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -207,7 +208,10 @@ class processes_group {
   /// The group becomes unusable; the first reason stays. Wakes everyone.
   [[gnu::noinline, gnu::cold]] void fail(const failure& f) noexcept {
     if (!guard_.armed()) return;
-    if (head_->failed.show(note_of(rank_), rank_, f)) wake_all();
+    {
+      const std::lock_guard lock(noting_);  // another thread of this process may abort
+      if (head_->failed.show(note_of(rank_), rank_, f)) wake_all();
+    }
     // The memory that others read is written again only after that.
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
@@ -400,6 +404,7 @@ class processes_group {
   int rank_ = -1;
   std::uint64_t probe_ = 0;
   fork_guard guard_;
+  std::mutex noting_;
   wait_policy policy_;
   few_known<const call_signature*, std::uint64_t> signatures_;
   few_known<const char*, std::uint64_t> files_;

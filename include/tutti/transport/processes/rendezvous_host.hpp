@@ -11,6 +11,7 @@
 #include <tutti/transport/processes/rendezvous_message.hpp>
 #include <tutti/transport/processes/rendezvous_options.hpp>
 #include <tutti/transport/processes/rendezvous_socket.hpp>
+#include <tutti/transport/rank_list.hpp>
 
 #include <poll.h>
 #include <sys/resource.h>

@@ -4,52 +4,15 @@
 // What ranks say to each other before they share memory. Every message is one packet of a fixed size.
 
 #include <tutti/core/error.hpp>
-#include <tutti/core/message.hpp>
+#include <tutti/transport/job_hash.hpp>
 
-#include <sys/types.h>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <string_view>
 
 namespace tutti::detail {
-
-/// 128 bits that stand for a job of a user.
-struct job_hash {
-  std::uint64_t words[2];
-
-  static job_hash of(std::string_view job, uid_t user) {
-    job_hash h{{0x243F6A8885A308D3ULL ^ user, 0x13198A2E03707344ULL + job.size()}};
-    for (const char c : job) {
-      const auto byte = static_cast<unsigned char>(c);
-      h.words[0] = mixed((h.words[0] ^ byte) + h.words[1]);
-      h.words[1] = mixed(h.words[1] + 0x9E3779B97F4A7C15ULL * byte) ^ h.words[0];
-    }
-    h.words[0] = mixed(h.words[0] + h.words[1]);
-    h.words[1] = mixed(h.words[1] + h.words[0]);
-    return h;
-  }
-
-  std::string hexadecimal() const {
-    std::string text;
-    for (const std::uint64_t word : words)
-      for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(word >> shift) & 15];
-    return text;
-  }
-  friend bool operator==(const job_hash& a, const job_hash& b) {
-    return a.words[0] == b.words[0] && a.words[1] == b.words[1];
-  }
-
- private:
-  // The finaliser of splitmix64, a bijection (Steele, Lea, Flood 2014).
-  static constexpr std::uint64_t mixed(std::uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-    return x ^ (x >> 31);
-  }
-};
 
 /// Changes whenever the messages do.
 inline constexpr std::uint32_t rendezvous_version = 1;
@@ -107,23 +70,5 @@ struct rendezvous_note {
   }
 };
 static_assert(sizeof(rendezvous_note) == 1024);
-
-/// "rank 3" or "ranks 1, 4-6": those below `size` for which `listed(rank)`; appended to the text.
-template <class Listed>
-void list_ranks(message& text, int size, Listed&& listed) {
-  int count = 0;
-  for (int rank = 0; rank < size; ++rank) count += listed(rank) ? 1 : 0;
-  text << (count == 1 ? "rank" : "ranks");
-  const char* before = " ";
-  for (int rank = 0; rank < size; ++rank) {
-    if (!listed(rank)) continue;
-    int last = rank;
-    while (last + 1 < size && listed(last + 1)) ++last;
-    text << before << rank;
-    if (last > rank) text << (last == rank + 1 ? ", " : "-") << last;
-    before = ", ";
-    rank = last;
-  }
-}
 
 }  // namespace tutti::detail

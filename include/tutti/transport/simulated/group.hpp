@@ -6,14 +6,17 @@
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/transport.hpp>
+#include <tutti/transport/failures.hpp>
 #include <tutti/transport/simulated/event_loop.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 namespace tutti::detail {
@@ -49,6 +52,7 @@ class simulated_group : public event_loop {
   }
   /// The rank's function has returned or thrown; or its thread could not be started, nor those of the ranks after it.
   void leave(int r) {
+    if (rank(r).came) heed_abort();
     if (!rank(r).came) {
       const std::lock_guard lock(gate_);
       for (int absent = r; absent < size_; ++absent) rank(absent).state = standing::left;
@@ -71,7 +75,16 @@ class simulated_group : public event_loop {
   /// The same for a rank, which may have crashed.
   void check(int r) {
     if (rank(r).crashed) throw rank_crashed{};
+    heed_abort();
     check();
+  }
+  /// The group fails as soon as a rank looks; any thread.
+  void abort(int r, std::string_view text) {
+    failure f = aborted(r, text);
+    const std::lock_guard lock(gate_);
+    if (abort_asked_.load(std::memory_order_relaxed)) return;
+    abort_ = std::move(f);
+    abort_asked_.store(true, std::memory_order_release);
   }
   /// Whose exception it is that the run ends by; -1 for the first one.
   int culprit() const { return failed() && reason().kind == errc::peer_failed ? reason().peer : -1; }
@@ -217,6 +230,11 @@ class simulated_group : public event_loop {
   }
 
  private:
+  void heed_abort() {
+    if (abort_asked_.load(std::memory_order_acquire)) [[unlikely]]
+      fail(abort_);  // which nobody writes any more
+  }
+
   static constexpr virtual_time shortest_look = 1000;
   static constexpr std::uint64_t most_looks = 20'000;
   static constexpr std::uint64_t most_under_way = 4096;  // messages of one rank
@@ -331,6 +349,8 @@ class simulated_group : public event_loop {
   std::mutex gate_;  // before the first turn, ranks come at the same time
   int expected_;
   int came_ = 0;
+  std::atomic<bool> abort_asked_{false};
+  failure abort_;
 };
 
 }  // namespace tutti::detail

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Who decides why a group fails, and when it has ended well: one for all, so that all ranks throw the same.
+
+#include <tutti/core/error.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/call_log.hpp>
+#include <tutti/transport/failures.hpp>
+#include <tutti/transport/tcp/control_message.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::detail {
+
+// These texts do not depend on who finds out, since that may be several.
+
+/// A control connection has ended that should not.
+[[gnu::cold]] inline failure ended_early(int rank) {
+  return {errc::peer_failed, rank, message() << "rank " << rank << " has ended without a word"};
+}
+/// What has come is no message.
+[[gnu::cold]] inline failure spoke_nonsense(int rank) {
+  return {errc::peer_failed, rank, message() << "rank " << rank << " sent what is no message of this protocol"};
+}
+/// The system refuses the rank what it needs to connect to others.
+[[gnu::cold]] inline failure too_short(int rank, const std::string& what) {
+  return {errc::resource, rank, message() << "rank " << rank << " can make no more connections: " << what};
+}
+/// Nothing has come for longer than the limit.
+[[gnu::cold]] inline failure silent_too_long(int rank, long long milliseconds) {
+  return {errc::peer_failed, rank,
+          message() << "rank " << rank << " has been silent for " << milliseconds
+                    << " ms: it is stopped or cannot be reached"};
+}
+
+/// The arbiter of a group: it is told what the ranks see, asks them where it must know more, and decides once; what
+/// comes first counts. `Out` does what it says, and tells it later of what comes of it, never at once:
+///
+/// - `tell(rank, message)`: the message is for that rank, rank 0 like any other;
+/// - `expire(ticket, milliseconds)`: calls `expired(ticket)` after that time.
+///
+/// Knows no sockets, so that it can be tested without any. Questions cost the ranks nothing that they would notice.
+template <class Out>
+class tcp_arbiter {
+ public:
+  /// How long the ranks have to say what they called last, once one of them was too late for another.
+  static constexpr int patience_ms = 200;
+
+  tcp_arbiter(int size, Out& out) : out_(&out), ranks_(static_cast<std::size_t>(size)) {}
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  /// A failure has been decided on.
+  bool decided() const { return decided_; }
+  /// All have left, and it has been told to all.
+  bool ended() const { return ended_; }
+  bool has_left(int rank) const { return at(rank).left; }
+
+  /// What a rank says. False if that is nothing that a rank may say.
+  bool receive(int from, control_message& m) {
+    switch (m.kind) {
+      case control_kind::ping:
+        return true;
+      case control_kind::failed:
+        return m.peer >= -1 && m.peer < size() && failed(from, m);
+      case control_kind::suspects:
+        return is_other(from, m.peer) && suspects(m);
+      case control_kind::differs:
+        return is_other(from, m.peer) && differs(from, m.peer);
+      case control_kind::late:
+        return is_other(from, m.peer) && m.calls != nullptr && late(from, m);
+      case control_kind::looks:
+        return is_other(from, m.peer) && looks(from, m);
+      case control_kind::answers:
+        answers(from, m);
+        return true;
+      case control_kind::goodbye:
+        goodbye(from, m);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  /// The rank can no longer be heard: why, if it has not left.
+  void gone(int rank, const failure& why) {
+    at(rank).gone = true;
+    if (!at(rank).left) {
+      decide(why);
+      return;
+    }
+    // It has left, and answers no more.
+    const control_message nothing;
+    std::vector<std::uint64_t> asked;
+    for (const question& q : questions_) asked.push_back(q.ticket);
+    for (const std::uint64_t ticket : asked) answered(rank, ticket, nothing);
+  }
+
+  void expired(std::uint64_t ticket) {
+    const auto q = find(ticket);
+    if (q != questions_.end()) conclude(q);
+  }
+
+ private:
+  struct rank_state {
+    bool left = false;
+    bool gone = false;
+    std::uint64_t last = 0;  // of the calls of one that has left
+    std::uint64_t fingerprint = 0;
+  };
+  enum class purpose : unsigned char { lost_connection, desertion, disagreement, lateness };
+  struct answer {
+    int rank;
+    bool here;
+    std::uint64_t last;
+    std::string trouble;
+    std::shared_ptr<const recorded_calls> calls;
+  };
+  struct question {
+    std::uint64_t ticket;
+    purpose what;
+    int from;             // who made us ask
+    control_message why;  // and by what
+    std::vector<answer> answers;
+  };
+  using questions = std::vector<question>;
+
+  const rank_state& at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  rank_state& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  bool is_other(int from, int peer) const { return peer >= 0 && peer < size() && peer != from; }
+
+  [[gnu::cold]] void decide(const failure& f) {
+    if (decided_ || ended_) return;
+    decided_ = true;
+    questions_.clear();
+    for (int rank = 0; rank < size(); ++rank) out_->tell(rank, control_message::of(control_kind::verdict, f));
+  }
+
+  // Whoever has waited for a rank that left may have waited in another call.
+  bool failed(int from, const control_message& m) {
+    if (m.code == errc::peer_failed && is_other(from, m.peer) && at(m.peer).left) {
+      ask(purpose::desertion, from, m, {from, m.peer}, 1);
+    } else {
+      decide(m.reason());
+    }
+    return true;
+  }
+  // A rank that is alive and has not left answers, and what it said before is known by then; the end of a dead one's
+  // connection comes instead.
+  bool suspects(const control_message& m) {
+    if (!at(m.peer).left) ask(purpose::lost_connection, m.peer, m, {m.peer}, 0);
+    return true;
+  }
+  bool differs(int from, int peer) {
+    control_message why;
+    why.peer = peer;
+    ask(purpose::disagreement, from, why, {from, peer}, 1);
+    return true;
+  }
+  bool late(int from, const control_message& m) {
+    for (const question& q : questions_)
+      if (q.what == purpose::lateness) return true;  // who asked first is answered first
+    std::vector<int> all;
+    for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
+    const std::uint64_t ticket = ask(purpose::lateness, from, m, all, 0);
+    if (ticket != 0) out_->expire(ticket, patience_ms);
+    return true;
+  }
+  // Who is waited for compares, once it has come so far.
+  bool looks(int from, control_message m) {
+    const int awaited = std::exchange(m.peer, from);
+    m.kind = control_kind::watches;
+    if (!decided_ && !at(awaited).gone) out_->tell(awaited, m);
+    return true;
+  }
+
+  void goodbye(int from, const control_message& m) {
+    rank_state& s = at(from);
+    if (std::exchange(s.left, true)) return;
+    s.last = m.number;
+    s.fingerprint = m.fingerprint;
+    ++left_;
+    control_message news = m;
+    news.kind = control_kind::has_left;
+    news.peer = from;
+    for (int rank = 0; rank < size(); ++rank)
+      if (!at(rank).left) out_->tell(rank, news);
+    if (left_ == size()) end();
+  }
+  void end() {
+    if (decided_) return;
+    for (int rank = 1; rank < size(); ++rank) {
+      if (at(rank).last == at(0).last && at(rank).fingerprint == at(0).fingerprint) continue;
+      differs(0, rank);
+      return;
+    }
+    ended_ = true;
+    control_message m;
+    m.kind = control_kind::farewell;
+    for (int rank = 0; rank < size(); ++rank)
+      if (!at(rank).gone) out_->tell(rank, m);
+  }
+
+  /// Asks these ranks, and returns the ticket; 0 if all is decided already. Those that are gone need not answer.
+  std::uint64_t ask(purpose what, int from, const control_message& why, const std::vector<int>& ranks,
+                    std::uint64_t whole) {
+    if (decided_ || ended_) return 0;
+    const std::uint64_t ticket = ++tickets_;
+    questions_.push_back({ticket, what, from, why, {}});
+    control_message m;
+    m.kind = control_kind::asks;
+    m.ticket = ticket;
+    m.number = whole;
+    for (const int rank : ranks) questions_.back().answers.push_back({rank, at(rank).gone, at(rank).last, {}, nullptr});
+    for (const int rank : ranks)
+      if (!at(rank).gone) out_->tell(rank, m);
+    if (complete(questions_.back())) conclude(questions_.end() - 1);
+    return ticket;
+  }
+  void answers(int from, const control_message& m) { answered(from, m.ticket, m); }
+  void answered(int rank, std::uint64_t ticket, const control_message& m) {
+    const auto q = find(ticket);
+    if (q == questions_.end()) return;
+    for (answer& a : q->answers) {
+      if (a.rank != rank) continue;
+      a.here = true;
+      a.last = std::max(a.last, m.number);
+      a.trouble = m.text;
+      a.calls = m.calls;
+    }
+    if (complete(*q)) conclude(q);
+  }
+  typename questions::iterator find(std::uint64_t ticket) {
+    return std::find_if(questions_.begin(), questions_.end(), [&](const question& q) { return q.ticket == ticket; });
+  }
+  static bool complete(const question& q) {
+    return std::all_of(q.answers.begin(), q.answers.end(), [](const answer& a) { return a.here; });
+  }
+
+  [[gnu::cold]] void conclude(typename questions::iterator at_question) {
+    const question q = std::move(*at_question);
+    questions_.erase(at_question);
+    switch (q.what) {
+      case purpose::lost_connection:
+        if (at(q.why.peer).left) return;
+        decide(q.answers[0].trouble.empty() ? failure{errc::peer_failed, q.why.peer, q.why.text}
+                                            : too_short(q.why.peer, q.answers[0].trouble));
+        return;
+      case purpose::desertion:
+        if (called_alike(log(q.answers[0]), log(q.answers[1]))) {
+          decide(q.why.reason());
+          return;
+        }
+        [[fallthrough]];
+      case purpose::disagreement:
+        decide(disagreement(q.answers[0].rank, log(q.answers[0]), q.answers[1].rank, log(q.answers[1])));
+        return;
+      case purpose::lateness:
+        decide(lateness(q));
+        return;
+    }
+  }
+
+  static const recorded_calls& log(const answer& a) {
+    static const recorded_calls none;
+    return a.calls == nullptr ? none : *a.calls;
+  }
+  /// What both have called is the same.
+  static bool called_alike(const recorded_calls& ones, const recorded_calls& others) {
+    for (std::size_t i = 0; i < ones.size(); ++i) {
+      const call one = ones[i].read();
+      const call other = others.read(one.sequence);
+      if (other.signature != nullptr && !alike(one, other)) return false;
+    }
+    return true;
+  }
+
+  failure lateness(const question& q) const {
+    const call during = (*q.why.calls)[0].read();
+    const waiting_place here{q.from, q.why.peer, q.why.round, during};
+    // In rank order, since all are asked. One that does not even answer is not where the others are.
+    for (const answer& a : q.answers) {
+      if (a.here) continue;
+      failure f = too_late(here, a.rank, q.why.milliseconds, true);
+      f.text += message() << "; rank " << a.rank << " does not answer";
+      return f;
+    }
+    const auto last = [&](int rank) { return q.answers[static_cast<std::size_t>(rank)].last; };
+    const int who = last_to_come(here, size(), last);
+    return too_late(here, who, q.why.milliseconds, last(who) >= during.sequence);
+  }
+
+  Out* out_;
+  owned_array<rank_state> ranks_;
+  questions questions_;
+  std::uint64_t tickets_ = 0;
+  int left_ = 0;
+  bool decided_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/descriptor.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/tcp/output.hpp>
+#include <tutti/transport/tcp/reader.hpp>
+#include <tutti/transport/tcp/socket_io.hpp>
+#include <tutti/transport/tcp/tuning.hpp>
+
+#include <sys/socket.h>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace tutti::detail {
+
+/// The data connection to one peer, which carries all lanes. One thread uses it, that of its rank; another may
+/// `establish` it once and `shut_down` it.
+///
+/// Whoever looks for a message reads what has come, and writes what waits. No call waits.
+class tcp_connection {
+ public:
+  tcp_connection() = default;
+  tcp_connection(const tcp_connection&) = delete;
+  tcp_connection& operator=(const tcp_connection&) = delete;
+  ~tcp_connection() { close(); }
+
+  void tune(const tcp_tuning& tuning) {
+    call_bytes_ = tuning.call_bytes;
+    reader_.most_kept = tuning.kept_bytes;
+  }
+
+  // ---- Any thread
+
+  /// Takes over a connected stream socket, of which nothing has been read yet. Once.
+  void establish(descriptor_owner socket) noexcept { socket_.store(socket.release(), std::memory_order_release); }
+  /// The same from a socket of Asio, or what gives its descriptor away likewise.
+  template <class Socket>
+  void establish(Socket&& socket) requires requires {
+    socket.release();
+    socket.native_handle();
+  }
+  { establish(descriptor_owner(socket.release())); }
+  bool established() const noexcept { return descriptor() >= 0; }
+  int descriptor() const noexcept { return socket_.load(std::memory_order_acquire); }
+  /// Nothing more is sent: the peer sees the end once it has read what was.
+  void finish_sending() noexcept {
+    if (established()) ::shutdown(descriptor(), SHUT_WR);
+  }
+  /// Nothing more is sent or received, on either side.
+  void shut_down() noexcept {
+    if (established()) ::shutdown(descriptor(), SHUT_RDWR);
+  }
+
+  // ---- The thread of the rank
+
+  /// Also when that thread has ended. What waits to be written is lost.
+  void close() noexcept { descriptor_owner(socket_.exchange(-1, std::memory_order_acq_rel)); }
+
+  /// Starts a message: true if its bytes are not needed any more, since they have been written, or copied as `copy`
+  /// asks.
+  bool send(std::uint32_t lane, std::uint64_t fingerprint, const std::byte* data, std::size_t bytes, bool copy) {
+    const tcp_header header{bytes, fingerprint, lane, tcp_frame_kind::message};
+    std::size_t done = 0;
+    if (output_.empty() && established() && !reader_.held(lane) && write_error_ == 0) [[likely]] {
+      done = bytes <= small_bytes ? write_small(header, data) : write_large(header, data);
+      if (done == tcp_header::size + bytes) [[likely]] {
+        look_for_pause();
+        return true;
+      }
+    }
+    output_.push(header, data, done, copy);
+    ++reader_.lane(lane).unsent;
+    return copy;
+  }
+  /// Whether nothing of the lane waits to be written.
+  bool sent(std::uint32_t lane) const {
+    const tcp_lane_end* const l = reader_.find(lane);
+    return l == nullptr || l->unsent == 0;
+  }
+
+  /// Asks for the next message of a lane, which goes to `to`, not null.
+  void ask(std::uint32_t lane, std::byte* to, std::size_t bytes, std::uint64_t fingerprint) {
+    reader_.ask(lane, to, bytes, fingerprint, output_);
+  }
+  /// Whether it has arrived, after one look; if it was refused another has, whose header is `came`.
+  bool look(std::uint32_t lane) {
+    tcp_lane_end& l = reader_.lane(lane);
+    if (l.arrived) return true;
+    if (!output_.empty()) flush();
+    read(&l);
+    return l.arrived;
+  }
+  const tcp_lane_end& end_of(std::uint32_t lane) { return reader_.lane(lane); }
+  /// It has been taken.
+  void take(std::uint32_t lane) noexcept { reader_.forget(lane); }
+
+  /// Writes what waits and there is room for; true if nothing is left.
+  bool flush() {
+    if (!established() || write_error_ != 0) return output_.empty();
+    while (tcp_outgoing* const o = next_to_write()) {
+      const bool whole = write(*o);
+      if (o->done != 0) output_.begin(o);
+      if (!whole) return false;
+      --reader_.lane(o->lane).unsent;
+      output_.end();
+      look_for_pause();
+    }
+    return output_.empty();
+  }
+  /// Reads and writes what is possible, for all lanes.
+  void advance() {
+    if (!output_.empty()) flush();
+    if (has_read() || wants_to_read()) read(nullptr);
+  }
+
+  /// Somebody waits for a message, or for the peer to take messages again.
+  bool wants_to_read() const {
+    return can_read() && (reader_.awaited() != 0 || (!output_.empty() && next_to_write() == nullptr));
+  }
+  bool wants_to_write() const {
+    return !output_.empty() && established() && write_error_ == 0 && next_to_write() != nullptr;
+  }
+  /// A message that is asked for has arrived and was not taken.
+  bool has_arrived() const { return reader_.arrived() != 0; }
+  /// Something has been read and not looked at.
+  bool has_read() const { return begin_ != end_; }
+
+  /// The lane ends by an exception: its memory is neither read nor written any more. The group has failed.
+  void abandon(std::uint32_t lane) noexcept {
+    if (reader_.find(lane) == nullptr) return;
+    reader_.forget(lane);
+    if (!output_.drop(lane)) write_error_ = EPIPE;
+    reader_.lane(lane).unsent = 0;
+  }
+
+  // ---- What has gone wrong
+
+  /// Nothing more can be read: the peer has ended its side, the connection is broken, or what came made no sense.
+  bool ended() const { return ended_ || error_ != 0 || reader_.corrupt() || reader_.abandoned(); }
+  bool broken() const { return ended() || write_error_ != 0; }
+  bool corrupt() const { return reader_.corrupt(); }
+  const tcp_header& last_header() const { return reader_.last_header(); }
+  /// True once: it is told to the group.
+  bool tell() noexcept { return !std::exchange(told_, true); }
+  [[gnu::noinline, gnu::cold]] std::string what() const {
+    if (error_ != 0) return std::generic_category().message(error_);
+    if (!ended_ && write_error_ != 0) return std::generic_category().message(write_error_);
+    return reader_.between_frames() && begin_ == end_ ? "it ended the connection"
+                                                      : "it ended the connection in a message";
+  }
+
+ private:
+  static constexpr std::size_t staging_bytes = 16 * 1024;
+  static constexpr std::size_t small_bytes = 1024;
+  // After so many bytes a rank that only sends looks whether it has been asked to pause.
+  static constexpr std::size_t most_unread = std::size_t{8} << 20;
+  static constexpr std::size_t most_at_once = std::size_t{8} << 20;
+
+  static std::size_t least(std::size_t one, std::size_t other) { return one < other ? one : other; }
+  tcp_outgoing* next_to_write() const {
+    return output_.next([this](std::uint32_t lane) { return reader_.held(lane); });
+  }
+  bool can_read() const { return established() && !ended(); }
+
+  void look_for_pause() {
+    if (unread_ >= most_unread) [[unlikely]]
+      read(nullptr);
+  }
+  /// A copy of a small frame in one place is cheaper than telling the system of two.
+  std::size_t write_small(const tcp_header& header, const std::byte* data) noexcept {
+    std::byte frame[tcp_header::size + small_bytes];
+    encode(header, frame);
+    const auto bytes = static_cast<std::size_t>(header.bytes);
+    if (bytes != 0) std::memcpy(frame + tcp_header::size, data, bytes);
+    const socket_result result = socket_write(descriptor(), frame, least(tcp_header::size + bytes, call_bytes_));
+    write_error_ = result.error;
+    unread_ += result.bytes;
+    return result.bytes;
+  }
+  [[gnu::noinline]] std::size_t write_large(const tcp_header& header, const std::byte* data) noexcept {
+    tcp_outgoing o{};
+    o.data = data;
+    o.bytes = static_cast<std::size_t>(header.bytes);
+    encode(header, o.header);
+    write(o);
+    return o.done;
+  }
+  /// Writes until there is no room: true if the frame has been written.
+  bool write(tcp_outgoing& o) noexcept {
+    for (;;) {
+      const std::size_t asked = least(o.left(), call_bytes_);
+      const socket_result result = o.write(descriptor(), asked);
+      unread_ += result.bytes;
+      if (o.left() == 0) return true;
+      write_error_ = result.error;
+      if (result.bytes < asked) return false;
+    }
+  }
+
+  /// Reads until that message has arrived, or else until there is nothing more, or something to write meanwhile, or so
+  /// much has come that others may wait.
+  void read(const tcp_lane_end* until) {
+    unread_ = 0;
+    std::size_t total = 0;
+    if (begin_ != end_) {
+      begin_ += reader_.feed(staging_ + begin_, end_ - begin_, until, output_);
+      if (until != nullptr && until->arrived) return;
+    }
+    while (can_read()) {
+      socket_result result;
+      std::size_t asked = 0;
+      if (std::byte* const to = reader_.direct(); to != nullptr) {
+        asked = least(reader_.left(), call_bytes_);
+        result = socket_read(descriptor(), to, asked);
+        if (result.bytes != 0) reader_.filled(result.bytes);
+      } else if (until != nullptr && until->bytes > staging_bytes - tcp_header::size && call_bytes_ > staging_bytes &&
+                 reader_.at_start_of(*until)) {
+        asked = least(until->bytes, call_bytes_ - tcp_header::size) + tcp_header::size;
+        result = read_straight(*until, asked);
+      } else {
+        asked = least(staging_bytes, call_bytes_);
+        result = socket_read(descriptor(), staging_, asked);
+        end_ = result.bytes;
+        begin_ = reader_.feed(staging_, end_, until, output_);
+      }
+      error_ = result.error;
+      ended_ = result.ended;
+      total += result.bytes;
+      if ((until != nullptr && until->arrived) || result.bytes < asked || !output_.empty() || total > most_at_once)
+        return;
+    }
+  }
+  /// The next frame is likely to be the message that is looked for: reads its header, and its payload to its place. If
+  /// it is another, what came is taken from there to where it belongs.
+  socket_result read_straight(const tcp_lane_end& until, std::size_t bytes) {
+    iovec parts[2] = {{staging_, tcp_header::size}, {until.to, bytes - tcp_header::size}};
+    std::byte* const to = until.to;
+    const socket_result result = socket_read(descriptor(), parts, 2);
+    const std::size_t head = least(result.bytes, tcp_header::size);
+    reader_.feed(staging_, head, nullptr, output_);
+    if (result.bytes > head) reader_.feed(to, result.bytes - head, nullptr, output_);
+    return result;
+  }
+
+  std::atomic<int> socket_{-1};
+  bool ended_ = false;
+  bool told_ = false;
+  int error_ = 0;  // of reading
+  int write_error_ = 0;
+  std::size_t call_bytes_ = std::size_t{256} << 10;
+  std::size_t unread_ = 0;  // bytes written since this end last read
+  tcp_output output_;
+  tcp_reader reader_;
+  // What has been read and not taken apart.
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::byte staging_[staging_bytes];
+};
+
+}  // namespace tutti::detail

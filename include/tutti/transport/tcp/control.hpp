@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
+#include <tutti/transport/call_log.hpp>
+#include <tutti/transport/tcp/arbiter.hpp>
+#include <tutti/transport/tcp/control_link.hpp>
+#include <tutti/transport/tcp/control_message.hpp>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tutti::detail {
+
+/// The control plane of one rank, on its service thread: a star, in whose middle rank 0 is the arbiter of all. Each
+/// connection carries a sign of life every quarter of the heartbeat, both ways. If rank 0 ends or is silent for too
+/// long, every rank finds that out for itself. `Owner` is told, on that thread:
+///
+/// - `decided(failure)`: the group has failed, of that; once;
+/// - `left(rank, last, fingerprint)`: that rank has left, and what it called last;
+/// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
+/// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
+/// - `calls()`: the log of this rank's calls; `trouble()`: why it can make no more connections, empty if it can.
+template <class Owner>
+class tcp_control {
+  using clock = std::chrono::steady_clock;
+  using link = tcp_control_link<tcp_control>;
+  friend link;
+  friend tcp_arbiter<tcp_control>;
+
+ public:
+  /// `sockets`: on rank 0 those to each rank, by rank, its own closed; else one, to rank 0.
+  tcp_control(asio::io_context& io, int rank, int size, std::chrono::milliseconds heartbeat,
+              std::vector<asio::ip::tcp::socket> sockets, Owner& owner)
+      : io_(&io), owner_(&owner), rank_(rank), heartbeat_(heartbeat), beat_(io), watch_timer_(io) {
+    for (std::size_t i = 0; i < sockets.size(); ++i) {
+      if (!sockets[i].is_open()) continue;
+      links_.push_back(std::make_unique<link>(std::move(sockets[i]), rank == 0 ? static_cast<int>(i) : 0, *this));
+    }
+    if (rank == 0) {
+      arbiter_.emplace(size, *this);
+      link_of_.resize(static_cast<std::size_t>(size));
+      for (const auto& l : links_) link_of_[static_cast<std::size_t>(l->rank())] = l.get();
+    }
+  }
+  tcp_control(const tcp_control&) = delete;
+  tcp_control& operator=(const tcp_control&) = delete;
+
+  void start() {
+    for (const auto& l : links_) l->start();
+    last_beat_ = clock::now();
+    beat();
+  }
+
+  /// Tells the arbiter.
+  void report(control_message m) {
+    if (concluded_) return;
+    if (arbiter_) {
+      asio::post(*io_, [this, m = std::move(m)]() mutable { arbiter_->receive(0, m); });
+    } else {
+      links_.front()->send(m);
+    }
+  }
+  /// The arbiter has not decided in time, or cannot: this is what this rank fails of.
+  void conclude(const failure& f) {
+    if (std::exchange(concluded_, true)) return;
+    rest();
+    owner_->decided(f);
+  }
+  bool concluded() const { return concluded_; }
+
+  /// Tells the owner once everything is written that was sent, and, on rank 0, read by the others. Only after a
+  /// verdict or the farewell; without them the connections are as good as closed.
+  void settle() {
+    settling_ = true;
+    rest();
+    rested();
+  }
+  void close() noexcept {
+    for (const auto& l : links_) l->close();
+  }
+
+ private:
+  struct watch {
+    int asker;
+    std::uint64_t number;
+    std::uint64_t fingerprint;
+  };
+  static constexpr std::chrono::milliseconds first_look{5};
+  static constexpr std::chrono::milliseconds rarest_look{500};
+
+  // ---- What the links tell
+
+  bool heard(int from, control_message& m) {
+    TUTTI_FAULT_POINT("tcp.control.heard");
+    if (m.kind == control_kind::ping) return true;
+    return arbiter_ ? arbiter_->receive(from, m) : take(m);
+  }
+  void lost(int rank, bool nonsense) {
+    TUTTI_FAULT_POINT("tcp.control.lost");
+    gone(rank, nonsense ? spoke_nonsense(rank) : ended_early(rank));
+  }
+  void rested() {
+    if (!settling_ || settled_) return;
+    const bool over = std::all_of(links_.begin(), links_.end(),
+                                  [this](const auto& l) { return l->shut_down() && (l->ended() || !arbiter_); });
+    if (!over) return;
+    settled_ = true;
+    owner_->settled();
+  }
+
+  // ---- What the arbiter does, on rank 0
+
+  void tell(int rank, const control_message& m) {
+    TUTTI_FAULT_POINT("tcp.control.tell");
+    if (rank == 0) {
+      asio::post(*io_, [this, m] { take(m); });
+    } else if (link* const l = link_of_[static_cast<std::size_t>(rank)]) {
+      l->send(m);
+    }
+  }
+  void expire(std::uint64_t ticket, int milliseconds) {
+    const auto timer = std::make_shared<asio::steady_timer>(*io_, std::chrono::milliseconds(milliseconds));
+    timer->async_wait([this, timer, ticket](const asio::error_code& wrong) {
+      if (!wrong) arbiter_->expired(ticket);
+    });
+  }
+
+  // ---- What the arbiter tells this rank
+
+  bool take(const control_message& m) {
+    switch (m.kind) {
+      case control_kind::asks:
+        answer(m);
+        return true;
+      case control_kind::watches:
+        watch_call({m.peer, m.number, m.fingerprint});
+        return true;
+      case control_kind::has_left:
+        owner_->left(m.peer, m.number, m.fingerprint);
+        return true;
+      case control_kind::verdict:
+        conclude(m.reason());
+        return true;
+      case control_kind::farewell:
+        if (!std::exchange(concluded_, true)) {
+          rest();
+          owner_->parted();
+        }
+        return true;
+      default:
+        return false;
+    }
+  }
+  void answer(const control_message& question) {
+    control_message m;
+    m.kind = control_kind::answers;
+    m.ticket = question.ticket;
+    m.number = owner_->calls().last();
+    m.text = owner_->trouble();
+    if (question.number != 0) m.calls = std::make_shared<recorded_calls>(owner_->calls());
+    if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
+    report(std::move(m));
+  }
+
+  /// Somebody waits for this rank in that call: it looks whether it calls the same, as soon as it has come so far.
+  void watch_call(const watch& w) {
+    std::erase_if(watches_, [&](const watch& other) { return other.asker == w.asker; });
+    watches_.push_back(w);
+    next_look_ = first_look;
+    look();
+  }
+  void look() {
+    const call_log& log = owner_->calls();
+    const std::uint64_t last = log.last();
+    std::erase_if(watches_, [&](const watch& w) {
+      if (w.number > last) return false;
+      const call mine = log.read(w.number);
+      if (mine.signature != nullptr && mine.fingerprint() != w.fingerprint) {
+        control_message m;
+        m.kind = control_kind::differs;
+        m.peer = w.asker;
+        report(std::move(m));
+      }
+      return true;
+    });
+    if (watches_.empty() || concluded_) return;
+    watch_timer_.expires_after(next_look_);
+    next_look_ = std::min(2 * next_look_, rarest_look);
+    watch_timer_.async_wait([this](const asio::error_code& wrong) {
+      if (!wrong) look();
+    });
+  }
+
+  // ---- Signs of life
+
+  void beat() {
+    const auto now = clock::now();
+    // Whoever was stopped itself cannot say how long the others have been silent.
+    const bool late = now - last_beat_ > heartbeat_ / 4;
+    last_beat_ = now;
+    for (const auto& l : links_) {
+      if (l->ended()) continue;
+      if (late) l->excuse();
+      if (now - l->spoke() >= heartbeat_ / 4) l->send({});
+      if (now - l->heard() < heartbeat_ || l->has_news()) continue;
+      TUTTI_FAULT_POINT("tcp.control.silent");
+      gone(l->rank(), silent_too_long(l->rank(), heartbeat_.count()));
+    }
+    if (concluded_) return;
+    beat_.expires_after(std::max(std::chrono::nanoseconds(heartbeat_) / 16, std::chrono::nanoseconds(1'000'000)));
+    beat_.async_wait([this](const asio::error_code& wrong) {
+      if (!wrong && !concluded_) beat();
+    });
+  }
+  void gone(int rank, const failure& why) {
+    if (concluded_) return;
+    if (arbiter_) {
+      arbiter_->gone(rank, why);
+    } else {
+      links_.front()->send(control_message::of(control_kind::failed, why));  // should it wake up again
+      conclude(why);
+    }
+  }
+
+  /// Nothing is to be said any more.
+  void rest() {
+    beat_.cancel();
+    watch_timer_.cancel();
+    for (const auto& l : links_) l->finish();
+  }
+
+  asio::io_context* io_;
+  Owner* owner_;
+  int rank_;
+  std::chrono::milliseconds heartbeat_;
+  std::vector<std::unique_ptr<link>> links_;
+  std::vector<link*> link_of_;  // on rank 0
+  std::optional<tcp_arbiter<tcp_control>> arbiter_;
+  asio::steady_timer beat_;
+  clock::time_point last_beat_;
+  asio::steady_timer watch_timer_;
+  std::vector<watch> watches_;
+  std::chrono::milliseconds next_look_{first_look};
+  bool concluded_ = false;
+  bool settling_ = false;
+  bool settled_ = false;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/descriptor.hpp>
+#include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/tcp/connection.hpp>
+#include <tutti/transport/tcp/control.hpp>
+#include <tutti/transport/tcp/control_message.hpp>
+#include <tutti/transport/tcp/door.hpp>
+#include <tutti/transport/tcp/group_state.hpp>
+#include <tutti/transport/tcp/membership.hpp>
+#include <tutti/transport/tcp/options.hpp>
+#include <tutti/transport/tcp/start.hpp>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <pthread.h>
+#include <signal.h>
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace tutti::detail {
+
+/// The heartbeat that the options say, or the longest that clocks can count.
+inline std::chrono::milliseconds heartbeat_of(const tcp_options& options) {
+  return std::min(options.heartbeat, std::chrono::milliseconds(std::chrono::hours(24 * 365 * 10)));
+}
+
+/// The service thread of one rank and what runs on it: the control plane, and the door that data connections come
+/// through. It sleeps in the kernel while nothing happens, and takes no signals. What other threads want of it they
+/// post.
+class tcp_service {
+  friend tcp_control<tcp_service>;
+  friend tcp_door<tcp_service>;
+
+ public:
+  /// Meets the others, on the calling thread. `adopted` owns the listener of the options until then. Throws what
+  /// `tcp_meet` throws, and std::system_error.
+  tcp_service(const tcp_options& options, descriptor_owner& adopted, tcp_group_state& state,
+              owned_array<tcp_connection>& connections)
+      : state_(&state),
+        connections_(&connections),
+        rank_(options.rank),
+        patience_(std::min(options.heartbeat, longest_farewell)),
+        membership_(meet(options, adopted)),
+        control_(io_, options.rank, options.size, heartbeat_of(options), std::move(membership_.control), *this),
+        door_(io_, options, membership_, *this),
+        farewell_(io_),
+        work_(io_.get_executor()) {}
+  tcp_service(const tcp_service&) = delete;
+  tcp_service& operator=(const tcp_service&) = delete;
+  /// Says what is left to be said, for a limited time, and ends the thread.
+  ~tcp_service() {
+    if (running_) {
+      if (!post([this] { depart(); })) io_.stop();
+      pthread_join(thread_, nullptr);
+    }
+    door_.close();
+    control_.close();
+  }
+
+  const tcp_membership& membership() const { return membership_; }
+
+  void start() {
+    control_.start();
+    door_.start();
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int refused = pthread_create(
+        &thread_, nullptr,
+        [](void* self) -> void* {
+          static_cast<tcp_service*>(self)->work();
+          return nullptr;
+        },
+        this);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    running_ = refused == 0;
+    if (running_) return;
+    throw resource_error(message() << "run_tcp: the system refused the service thread of rank " << rank_ << ": "
+                                   << std::generic_category().message(refused));
+  }
+
+  // ---- Any thread
+
+  /// Tells the arbiter.
+  void report(control_message m) noexcept {
+    post([this, m = std::move(m)] { control_.report(m); });
+  }
+  /// Tells the arbiter of a failure, which after that time counts for this rank, whatever the arbiter says.
+  void fail(const failure& f, std::chrono::milliseconds patience) noexcept {
+    post([this, f, patience] {
+      control_.report(control_message::of(control_kind::failed, f));
+      const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
+      timer->async_wait([this, timer, f](const asio::error_code& wrong) {
+        if (!wrong) control_.conclude(f);
+      });
+    });
+  }
+  /// A connection is wanted.
+  void want(int peer) { door_.connect(peer); }
+  /// The rank has left; all that it has sent is written.
+  void leave() noexcept {
+    post([this] { say_goodbye(); });
+  }
+
+ private:
+  // A rank that is stopped does not keep the arbiter longer than this from ending.
+  static constexpr std::chrono::milliseconds longest_farewell{2'000};
+
+  tcp_connection& connection(int peer) { return (*connections_)[static_cast<std::size_t>(peer)]; }
+
+  tcp_membership meet(const tcp_options& options, descriptor_owner& adopted) {
+    adopted.release();
+    return tcp_meet(io_, options);
+  }
+
+  /// False where there is no memory, which the group fails of.
+  template <class F>
+  bool post(F&& f) noexcept {
+    try {
+      asio::post(io_, std::forward<F>(f));
+      return true;
+    } catch (...) {
+      state_->fail({errc::resource, rank_, "no memory to tell the other ranks"});
+      return false;
+    }
+  }
+  void work() noexcept {
+    for (;;) {
+      std::string text;
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception& e) {
+        text = e.what();
+      }
+      const failure f{errc::peer_failed, rank_,
+                      message() << "rank " << rank_ << " failed on its service thread: " << text};
+      state_->fail(f);
+      fail(f, std::chrono::milliseconds(0));
+    }
+  }
+
+  // ---- What the control plane tells
+
+  const call_log& calls() const { return state_->log; }
+  std::string trouble() const { return door_.shortage(); }
+  void decided(const failure& f) {
+    door_.close();
+    state_->fail(f);
+  }
+  void left(int rank, std::uint64_t last, std::uint64_t fingerprint) { state_->leave(rank, last, fingerprint); }
+  void parted() {
+    door_.close();
+    state_->part();
+  }
+  void settled() { io_.stop(); }
+
+  // ---- What the door tells
+
+  void established(int peer, asio::ip::tcp::socket&& socket) {
+    TUTTI_FAULT_POINT("tcp.service.established");
+    connection(peer).establish(std::move(socket));
+    if (left_) connection(peer).finish_sending();
+    state_->ring();
+  }
+  void cannot_connect(int peer, const std::string& why) {
+    const std::string shortage = door_.shortage();
+    control_message m;
+    m.kind = control_kind::suspects;
+    m.peer = peer;
+    m.text = why;
+    if (!shortage.empty()) m = control_message::of(control_kind::failed, too_short(rank_, shortage));
+    control_.report(std::move(m));
+  }
+
+  // ---- The end
+
+  void say_goodbye() {
+    TUTTI_FAULT_POINT("tcp.service.goodbye");
+    control_message m;
+    m.kind = control_kind::goodbye;
+    m.number = state_->log.last();
+    if (const call last = state_->log.read(m.number); last.signature != nullptr) m.fingerprint = last.fingerprint();
+    control_.report(std::move(m));
+    // After the goodbye: who sees the end of a connection asks the arbiter why.
+    left_ = true;
+    for (tcp_connection& c : *connections_) c.finish_sending();
+  }
+
+  void depart() {
+    door_.close();
+    control_.settle();
+    farewell_.expires_after(patience_);
+    farewell_.async_wait([this](const asio::error_code& wrong) {
+      if (!wrong) io_.stop();
+    });
+  }
+
+  tcp_group_state* state_;
+  owned_array<tcp_connection>* connections_;
+  int rank_;
+  std::chrono::milliseconds patience_;
+  asio::io_context io_{1};
+  tcp_membership membership_;
+  tcp_control<tcp_service> control_;
+  tcp_door<tcp_service> door_;
+  asio::steady_timer farewell_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  pthread_t thread_{};
+  bool running_ = false;
+  bool left_ = false;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <cerrno>
+#include <cstddef>
+
+namespace tutti::detail {
+
+/// What a socket has done of what it was asked for: never waits, never raises SIGPIPE.
+struct socket_result {
+  std::size_t bytes = 0;
+  int error = 0;       ///< errno; 0 if there is none
+  bool ended = false;  ///< the peer sends nothing more
+};
+
+inline socket_result socket_outcome(ssize_t moved) noexcept {
+  if (moved >= 0) return {static_cast<std::size_t>(moved), 0, false};
+  return {0, errno == EAGAIN || errno == EWOULDBLOCK ? 0 : errno, false};
+}
+
+/// Writes from up to `parts` places what there is room for.
+inline socket_result socket_write(int socket, iovec* from, std::size_t parts) noexcept {
+  msghdr message{};
+  message.msg_iov = from;
+  message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(parts);
+  ssize_t sent;
+  do sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent < 0 && errno == EINTR);
+  return socket_outcome(sent);
+}
+
+inline socket_result socket_write(int socket, const std::byte* from, std::size_t bytes) noexcept {
+  ssize_t sent;
+  do sent = ::send(socket, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent < 0 && errno == EINTR);
+  return socket_outcome(sent);
+}
+
+/// Reads what has come, at least one byte asked for.
+inline socket_result socket_read(int socket, std::byte* to, std::size_t bytes) noexcept {
+  ssize_t got;
+  do got = ::recv(socket, to, bytes, MSG_DONTWAIT);
+  while (got < 0 && errno == EINTR);
+  socket_result result = socket_outcome(got);
+  result.ended = got == 0;
+  return result;
+}
+inline socket_result socket_read(int socket, iovec* to, std::size_t parts) noexcept {
+  msghdr message{};
+  message.msg_iov = to;
+  message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(parts);
+  ssize_t got;
+  do got = ::recvmsg(socket, &message, MSG_DONTWAIT);
+  while (got < 0 && errno == EINTR);
+  socket_result result = socket_outcome(got);
+  result.ended = got == 0;
+  return result;
+}
+
+}  // namespace tutti::detail

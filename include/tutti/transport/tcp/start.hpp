@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// How the ranks of a job find each other.
+
+#include <tutti/core/descriptor.hpp>
+#include <tutti/core/error.hpp>
+#include <tutti/core/fault_point.hpp>
+#include <tutti/transport/tcp/check_options.hpp>
+#include <tutti/transport/tcp/listening.hpp>
+#include <tutti/transport/tcp/membership.hpp>
+#include <tutti/transport/tcp/options.hpp>
+#include <tutti/transport/tcp/rendezvous_guest.hpp>
+#include <tutti/transport/tcp/rendezvous_host.hpp>
+#include <tutti/transport/tcp/resolver.hpp>
+#include <tutti/transport/tcp/settings.hpp>
+
+#include <asio/io_context.hpp>
+
+#include <chrono>
+#include <memory>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace tutti::detail {
+
+/// What rank 0 does.
+template <class Resolver>
+tcp_membership meet_as_host(asio::io_context& io, const tcp_options& options, const tcp_settings& settings,
+                            const tcp_plan& plan, tcp_listener listener, Resolver& resolver) {
+  const auto until = time_in(options.start_timeout);
+  if (!listener.is_open()) listen_as_host(io, listener, options, plan, settings, until, resolver);
+  TUTTI_FAULT_POINT("tcp.host.listening");
+  const auto host = std::make_shared<tcp_rendezvous_host>(io, options, settings, std::move(listener), until);
+  // What was cancelled has ended too when this returns.
+  struct closing {
+    asio::io_context& io;
+    tcp_rendezvous_host& host;
+    ~closing() {
+      host.close();
+      io.poll();
+      io.restart();
+    }
+  } const at_the_end{io, *host};
+  host->start();
+  while (!host->over())
+    if (io.run_one() == 0) io.restart();
+  return host->take();
+}
+
+/// A job of one has nobody to meet.
+inline tcp_membership meet_alone(asio::io_context& io, tcp_listener listener) {
+  tcp_membership made{{}, std::vector<tcp_member>(1), {}, std::move(listener)};
+  fill_with_random_bits(made.session.data(), made.session.size());
+  made.members[0].host = host_identity();
+  made.members[0].network = network_identity(made.members[0].host);
+  if (made.listener.is_open()) made.members[0].endpoint = made.listener.local_endpoint();
+  made.control.emplace_back(io);
+  return made;
+}
+
+/// Meets the other ranks of the job, and returns when all have come: one connection to rank 0 and a listener are open
+/// then. Runs `io` itself; nothing of it is left to run when it returns or throws. Costs four messages for each rank.
+///
+/// Rank 0 listens at `options.master`; the others connect to it again and again, with pauses that are random in part,
+/// until it answers. If one fails, all that have come throw the same:
+/// - `timed_out` naming the ranks that had not come after `start_timeout` of rank 0, whose clock decides;
+/// - `mismatch` with both values, of versions, orders of bytes, layouts or sizes that differ, or of a rank that is
+/// there
+///   twice;
+/// - `usage_error` or `resource_error` of a rank that cannot listen, or that others cannot reach;
+/// - `peer_failed` naming a rank that left.
+///
+/// A rank to which rank 0 has not answered throws `timed_out` after its own `start_timeout`, saying what it found at
+/// each address. `usage_error` for options that are wrong, before anything is opened; `resource_error` naming the limit
+/// where descriptors are short all the time. Whoever does not know job and token is dropped without harm.
+template <class Resolver = tcp_resolver>
+tcp_membership tcp_meet(asio::io_context& io, const tcp_options& options, const tcp_settings& settings = {},
+                        Resolver resolver = {}) {
+  try {
+    descriptor_owner given = listener_of(options);
+    const tcp_plan plan = check_options(options);
+    tcp_listener listener(io);
+    asio::error_code wrong;
+    if (given) listener.adopt(std::move(given), wrong);
+    if (wrong) throw resource_error(tcp_text(options) << "the listener cannot be used: " << shortage_text(wrong));
+    if (options.size == 1) return meet_alone(io, std::move(listener));
+    if (options.rank == 0) return meet_as_host(io, options, settings, plan, std::move(listener), resolver);
+    return tcp_rendezvous_guest<Resolver>(io, options, settings, plan, std::move(listener), resolver).join();
+  } catch (const error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw resource_error(tcp_text(options) << "the system refused memory");
+  } catch (const std::system_error& e) {
+    throw resource_error(tcp_text(options) << "the start failed: " << shortage_text(e.code()));
+  }
+}
+
+}  // namespace tutti::detail

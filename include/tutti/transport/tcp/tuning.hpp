@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace tutti::detail {
+
+/// How one rank moves data and waits.
+struct tcp_tuning {
+  /// How long a rank polls before it sleeps.
+  std::chrono::nanoseconds busy_poll{0};
+  /// More ranks on this host than processors: who waits gives way at once.
+  bool crowded = true;
+  /// Messages of more bytes are cut, if they have more than one element. The same on every rank.
+  std::size_t piece_bytes = std::size_t{256} << 10;
+  /// At most in one system call.
+  std::size_t call_bytes = std::size_t{256} << 10;
+  /// What may be kept of one lane and peer before it is received; then the peer is asked to pause.
+  std::size_t kept_bytes = std::size_t{512} << 10;
+
+  /// For so many ranks on this host and so many processors for them. `asked` is how long to poll; negative: as suits
+  /// the numbers.
+  static constexpr tcp_tuning for_host(int ranks, int processors, std::chrono::microseconds asked) {
+    tcp_tuning made;
+    made.crowded = ranks > processors;
+    made.busy_poll = asked.count() >= 0 ? std::chrono::nanoseconds(asked)
+                     : made.crowded     ? std::chrono::nanoseconds(0)
+                                        : std::chrono::nanoseconds(std::chrono::milliseconds(8));
+    return made;
+  }
+};
+
+}  // namespace tutti::detail

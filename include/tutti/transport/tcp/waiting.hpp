@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/call.hpp>
+#include <tutti/core/fault_point.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/failures.hpp>
+#include <tutti/transport/tcp/connection.hpp>
+
+#include <poll.h>
+#include <sched.h>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace tutti::detail {
+
+/// Who a lane is, which call it carries, and how it waits: it polls its sockets for a while, then it sleeps until one
+/// of the group's is ready or there is news.
+template <class Group>
+class tcp_waiting {
+ public:
+  tcp_waiting(Group& group, int index, const std::chrono::nanoseconds& limit)
+      : group_(&group),
+        rank_(group.rank()),
+        index_(static_cast<std::uint32_t>(index)),
+        limit_(&limit),
+        looks_(group.tuning().busy_poll.count() > 0 ? 32 : 1),
+        spins_(group.tuning().crowded ? 0 : 16) {}
+
+  void idle() {
+    if (++idle_ % looks_ == 0) {
+      idle_slowly();
+    } else if (idle_ > spins_) {
+      sched_yield();
+    }
+  }
+
+  void glance() {
+    group_->check();
+    if (++glances_ % 64 != 0) return;
+    look_up();
+    look_around();
+  }
+
+  void awake() {
+    progressed();
+    started_ = {};
+    looked_around_ = false;
+    left_seen_ = -1;
+  }
+
+ protected:
+  using clock = std::chrono::steady_clock;
+
+  /// Something has come: the next is polled for anew.
+  void progressed() {
+    idle_ = 0;
+    polling_since_ = {};
+  }
+
+  waiting_place here() const { return {rank_, awaited_, round_, call_}; }
+
+  /// A look at that connection was in vain, and it is broken.
+  [[gnu::noinline, gnu::cold]] void blame(int peer, tcp_connection& c) {
+    TUTTI_FAULT_POINT("tcp_waiting.blame");
+    group_->check();
+    awaited_ = peer;
+    if (c.corrupt()) {
+      group_->fail(unsound_header(rank_, peer, c.last_header()));
+      group_->raise();
+    }
+    if (c.tell()) group_->lost(peer, c.what());
+    look_for_left();
+  }
+
+  Group* group_;
+  int rank_;
+  std::uint32_t index_;
+  call call_;
+  std::uint64_t fingerprint_ = 0;
+  int round_ = -1;
+  int awaited_ = 0;  // whom the last look in vain was for
+
+ private:
+  [[gnu::cold, gnu::noinline]] void idle_slowly() {
+    const auto now = look_up();
+    if (polling_since_ == clock::time_point{}) polling_since_ = now;
+    if (now - polling_since_ < group_->tuning().busy_poll || (group_->tuning().crowded && idle_ <= yields)) {
+      sched_yield();
+      return;
+    }
+    look_around();
+    sleep();
+  }
+
+  /// Throws if waiting has become pointless; returns what time it is.
+  clock::time_point look_up() {
+    group_->check();
+    const auto now = clock::now();
+    if (started_ == clock::time_point{}) started_ = now;
+    waited_ = now - started_;
+    if (*limit_ > std::chrono::nanoseconds::zero() && waited_ >= *limit_) expire();
+    return now;
+  }
+
+  /// Others may be in another call, or gone: then what is waited for never comes.
+  void look_around() {
+    if (waited_ < patience) return;
+    look_for_left();
+    if (std::exchange(looked_around_, true)) return;
+    TUTTI_FAULT_POINT("tcp_waiting.look_around");
+    group_->look_around(here());
+  }
+
+  /// What a rank has sent before it left has come once its connection has ended; the news of its leaving may come
+  /// before. One that does not end within `grace` is given up.
+  void look_for_left() {
+    if (!group_->has_left(awaited_)) return;
+    const tcp_connection& c = group_->connection(awaited_);
+    const auto now = clock::now();
+    if (left_seen_ != awaited_) {
+      left_seen_ = awaited_;
+      left_since_ = now;
+      return;
+    }
+    if (c.established() && !c.broken() && now - left_since_ < grace) return;
+    TUTTI_FAULT_POINT("tcp_waiting.left");
+    group_->fail(left_early(here()));
+    group_->raise();
+  }
+
+  /// Until a socket is ready, there is news, or it is time to look around.
+  [[gnu::noinline]] void sleep() {
+    TUTTI_FAULT_POINT("tcp_waiting.sleep");
+    polled_.clear();
+    polled_.push_back({group_->wake_descriptor(), POLLIN, 0});
+    peers_.clear();
+    peers_.push_back(rank_);
+    for (int peer = 0; peer < group_->size(); ++peer) {
+      if (peer == rank_) continue;
+      tcp_connection& c = group_->connection(peer);
+      if (c.has_read()) c.advance();
+      if (c.has_arrived()) return;
+      const bool reads = c.wants_to_read();
+      const bool writes = c.wants_to_write();
+      if (!reads && !writes) continue;
+      polled_.push_back({c.descriptor(), static_cast<short>((reads ? POLLIN : 0) | (writes ? POLLOUT : 0)), 0});
+      peers_.push_back(peer);
+    }
+    if (::poll(polled_.begin(), static_cast<nfds_t>(polled_.size()), nap()) <= 0) return;
+    TUTTI_FAULT_POINT("tcp_waiting.woken");
+    if (polled_[0].revents != 0) group_->quiet();
+    // What other lanes wait for; this one looks itself.
+    for (std::size_t i = 1; i < polled_.size(); ++i)
+      if (polled_[i].revents != 0 && peers_[i] != awaited_) group_->connection(peers_[i]).advance();
+  }
+  /// Milliseconds.
+  int nap() const {
+    auto longest = std::chrono::nanoseconds(!looked_around_ || left_seen_ >= 0 ? patience : longest_nap);
+    if (*limit_ > std::chrono::nanoseconds::zero() && *limit_ - waited_ < longest) longest = *limit_ - waited_;
+    return static_cast<int>((longest.count() + 999'999) / 1'000'000);
+  }
+
+  [[noreturn, gnu::noinline, gnu::cold]] void expire() {
+    TUTTI_FAULT_POINT("tcp_waiting.expire");
+    group_->late(here(), std::chrono::duration_cast<std::chrono::milliseconds>(waited_).count());
+  }
+
+  // Where ranks share processors, whom one waits for is likely to be the next to run: to sleep would take longer.
+  static constexpr unsigned yields = 8;
+  static constexpr std::chrono::milliseconds patience{5};
+  static constexpr std::chrono::milliseconds longest_nap{1000};
+  static constexpr std::chrono::milliseconds grace{1000};
+
+  const std::chrono::nanoseconds* limit_;
+  unsigned looks_;  // between two looks at the clock
+  // Looks before it lets others run between them: one of them may be the rank that it waits for.
+  unsigned spins_;
+  unsigned idle_ = 0;
+  unsigned glances_ = 0;
+  bool looked_around_ = false;
+  int left_seen_ = -1;  // whom this rank has seen to be gone while it waited for it
+  clock::time_point left_since_{};
+  clock::time_point started_{};
+  clock::time_point polling_since_{};
+  std::chrono::nanoseconds waited_{0};
+  array_list<pollfd> polled_;
+  array_list<int> peers_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Ranks that meet as they should, that come late or not at all, that do not fit together, and that fail.
+
+#include <tutti/transport/tcp/start.hpp>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "deadline.hpp"
+#include "transport/tcp_start.hpp"
+
+using namespace test;
+using namespace std::chrono_literals;
+using kinds = tcp_answer::kinds;
+
+namespace {
+
+/// Rank 0, which tells all the others if the start fails, however late they come.
+void start_host(ranks_meeting& ranks, const tcp_options& job, listening_socket& listener) {
+  tcp_options host = rank_of(job, 0);
+  host.listener = listener.socket.release();
+  tcp_settings settings;
+  settings.farewell = 60s;
+  ranks.start(host, settings);
+}
+
+/// A rank that has come, and does no more.
+class come_rank : public raw_connection {
+ public:
+  come_rank(const tcp_options& job, int rank) : raw_connection(job.master) {
+    REQUIRE(say(hello_of(job, rank)));
+    if (hear().kind != kinds::heard) return;
+    tcp_member where;
+    where.endpoint = {asio::ip::make_address("127.0.0.1"), 1};
+    where.host = tutti::detail::host_identity();
+    where.network = tutti::detail::network_identity(where.host);
+    say_here(job, where);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("all ranks meet, whoever comes first") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  for (const int size : {1, 2, 3, 8, 17}) {
+    for (const bool host_first : {true, false}) {
+      CAPTURE(size);
+      CAPTURE(host_first);
+      const tcp_options job = job_of(size, "127.0.0.1:" + std::to_string(free_port()));
+      ranks_meeting ranks;
+      for (int i = 0; i < size; ++i) ranks.start(rank_of(job, host_first ? i : size - 1 - i));
+      ranks.all_well();
+    }
+  }
+}
+
+TEST_CASE("one control connection leads from each rank to rank 0") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  ranks_meeting ranks;
+  ranks.start_all(job_of(4, listener.master), listener);
+  ranks.all_well();
+  auto& control = ranks.ranks()[0].membership[0].control;
+  REQUIRE(control.size() == 4);
+  CHECK_FALSE(control[0].is_open());
+  for (std::size_t rank = 1; rank < 4; ++rank) {
+    auto& own = ranks.ranks()[rank].membership[0].control;
+    REQUIRE(own.size() == 1);
+    CHECK(control[rank].remote_endpoint() == own[0].local_endpoint());
+    CHECK(ranks.ranks()[rank].membership[0].members[0].endpoint == own[0].remote_endpoint());
+    CHECK(ranks.ranks()[rank].membership[0].listener.local_endpoint() ==
+          ranks.ranks()[0].membership[0].members[rank].endpoint);
+    asio::ip::tcp::no_delay no_delay;
+    own[0].get_option(no_delay);
+    CHECK(no_delay.value());
+    const char said = static_cast<char>(rank);
+    char heard = 0;
+    asio::write(own[0], asio::buffer(&said, 1));
+    asio::read(control[rank], asio::buffer(&heard, 1));
+    CHECK(heard == said);
+  }
+}
+
+TEST_CASE("C16: ranks that never come are named on every rank that has") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  tcp_options job = job_of(6, listener.master);
+  job.start_timeout = 150ms;
+  ranks_meeting ranks;
+  start_host(ranks, job, listener);
+  job.start_timeout = 600s;  // the clock of rank 0 decides
+  ranks.start(rank_of(job, 1));
+  ranks.start(rank_of(job, 3));
+  ranks.all_failed("timed_out", 2,
+                   {"tcp start: ranks 2, 4, 5 of 6 had not come to rank 0 at " + listener.master + " after 150 ms"});
+}
+
+TEST_CASE("C16: a rank that comes after the limit says where it looked in vain") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  const std::string master = "127.0.0.1:" + std::to_string(free_port());
+  tcp_options job = job_of(6, master);
+  job.start_timeout = 30ms;
+  ranks_meeting ranks;
+  ranks.start(rank_of(job, 5));
+  ranks.all_failed("timed_out", 0,
+                   {"tcp, rank 5 of 6: no answer of rank 0 at " + master + " for 30 ms: " + master +
+                    ": Connection refused; has rank 0 started, and is master (MASTER_ADDR, MASTER_PORT) its address?"});
+}
+
+TEST_CASE("C16: a rank that comes just before the limit is in time") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  const tcp_options job = job_of(3, listener.master);
+  ranks_meeting ranks;
+  tcp_options host = rank_of(job, 0);
+  host.listener = listener.socket.release();
+  host.start_timeout = 60s;
+  ranks.start(host);
+  ranks.start(rank_of(job, 1));
+  {  // rank 0 has waited for a while when it has answered this one
+    const raw_connection scan(listener.master);
+    REQUIRE(scan.say(hello_of(job, 2)));
+    const tcp_answer heard = scan.hear();
+    REQUIRE(heard.kind == kinds::heard);
+    CHECK(heard.remaining > 0);
+    CHECK(heard.remaining <= 60'000);
+  }
+  ranks.start(rank_of(job, 2));
+  ranks.all_well();
+}
+
+TEST_CASE("C4, D4: a rank that does not know the token, or is of another job, is left to wait, and harms nobody") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  for (const bool other_job : {true, false}) {
+    listening_socket listener;
+    const tcp_options job = job_of(2, listener.master);
+    ranks_meeting ranks;
+    ranks_meeting strangers;
+    tcp_options stranger = rank_of(job, 1);
+    (other_job ? stranger.job : stranger.token) = "another";
+    stranger.start_timeout = 40ms;
+    tcp_options host = rank_of(job, 0);
+    host.listener = listener.socket.release();
+    ranks.start(host);
+    strangers.start(stranger);
+    strangers.all_failed("timed_out", 0,
+                         {listener.master + ": the connection was closed without an answer, as it is if job "
+                                            "(TUTTI_JOB) or token (TUTTI_TOKEN) are not those of rank 0"});
+    ranks.start(rank_of(job, 1));
+    ranks.all_well();
+  }
+}
+
+TEST_CASE("C4: rank 0 that waits in vain tells of those it did not know") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  tcp_options job = job_of(2, listener.master);
+  job.start_timeout = 100ms;
+  ranks_meeting ranks;
+  start_host(ranks, job, listener);
+  tcp_options other = rank_of(job, 1);
+  other.token = "guessed";
+  const raw_connection left_over(listener.master);
+  REQUIRE(left_over.say(hello_of(other, 1)));
+  CHECK(left_over.closed());
+  ranks.all_failed("timed_out", 1,
+                   {"rank 1 of 2 had not come", "; 1 connections were not of this job, one of them: 127.0.0.1:",
+                    " is of another job or has another token"});
+  CHECK_FALSE(contains(ranks.join().front().text, "secret"));
+}
+
+TEST_CASE("F16: versions, layouts, sizes and orders of bytes that differ are refused with both values on every rank") {
+  const deadline limit(60s);
+  const no_leak descriptors;
+  struct forgery {
+    tcp_settings settings;
+    int size;
+    std::string text;
+  };
+  std::vector<forgery> forged(4, forgery{{}, 4, ""});
+  forged[0].settings.version = 77;
+  forged[0].text = "has version 77, but rank 0 has " + std::to_string(tutti::detail::tcp_version);
+  forged[1].settings.layout = 4711;
+  forged[1].text = "has layout of data 4711, but rank 0 has " + std::to_string(tutti::detail::tcp_layout);
+  forged[2].size = 5;
+  forged[2].text = "has size 5, but rank 0 has 4";
+  forged[3].settings.byte_order ^= 1;
+  forged[3].text = "has byte order ";
+  for (const forgery& f : forged) {
+    CAPTURE(f.text);
+    listening_socket listener;
+    const tcp_options job = job_of(4, listener.master);
+    ranks_meeting ranks;
+    start_host(ranks, job, listener);
+    ranks.start(rank_of(job, 1));
+    tcp_options differs = rank_of(job, 3);
+    differs.size = f.size;
+    ranks.start(differs, f.settings);
+    ranks.start(rank_of(job, 2));  // whether it comes before that or after
+    ranks.all_failed("mismatch", -1, {"tcp start: rank 3 (127.0.0.1:", f.text});
+  }
+}
+
+TEST_CASE("C12, F16: a rank that is there twice, or that there is not, ends the start of all") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  {
+    listening_socket listener;
+    const tcp_options job = job_of(4, listener.master);
+    ranks_meeting ranks;
+    start_host(ranks, job, listener);
+    const come_rank first(job, 2);
+    for (const int rank : {1, 2}) ranks.start(rank_of(job, rank));
+    CHECK(first.hear().kind == kinds::refused);
+    shutdown(first.descriptor(), SHUT_RDWR);
+    ranks.start(rank_of(job, 3));
+    ranks.all_failed("mismatch", -1,
+                     {"tcp start: two processes, connected from 127.0.0.1:", ", both say that they are rank 2 of 4"});
+  }
+  for (const int rank : {0, -1, 4, 1 << 30, -(1 << 30)}) {
+    listening_socket listener;
+    const tcp_options job = job_of(4, listener.master);
+    ranks_meeting ranks;
+    start_host(ranks, job, listener);
+    ranks.start(rank_of(job, 1));
+    const raw_connection wrong(listener.master);
+    REQUIRE(wrong.say(hello_of(job, rank)));
+    const tcp_answer answer = wrong.hear();
+    REQUIRE(answer.kind == kinds::refused);
+    const std::string text = wrong.text_of(answer);
+    CHECK(contains(text, "is none of the ranks from 1 to 3 that rank 0 waits for"));
+    CHECK(wrong.closed());
+    shutdown(wrong.descriptor(), SHUT_RDWR);
+    for (const int late : {2, 3}) ranks.start(rank_of(job, late));
+    ranks.all_failed("mismatch", -1, {"tcp start: rank " + std::to_string(rank) + " (127.0.0.1:"});
+  }
+}
+
+TEST_CASE("C5: 64 ranks come at once where the system keeps one connection") {
+  const deadline limit(60s);
+  const no_leak descriptors;
+  listening_socket listener("127.0.0.1", 1);
+  const tcp_options job = job_of(65, listener.master);
+  ranks_meeting ranks;
+  for (int rank = 64; rank > 0; --rank) ranks.start(rank_of(job, rank));
+  start_host(ranks, job, listener);
+  for (const outcome& o : ranks.join()) CHECK(o == outcome{});
+}
+
+TEST_CASE("C5: a rank whose connection is reset before the answer comes again") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  const tcp_options job = job_of(2, listener.master);
+  ranks_meeting ranks;
+  ranks.start(rank_of(job, 1));
+  std::array<std::byte, tcp_hello::bytes> hello{};
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, hello.size()}) {
+    descriptor_owner taken(accept(listener.socket.get(), nullptr, nullptr));
+    REQUIRE(taken);
+    if (bytes > 0) CHECK(recv(taken.get(), hello.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes));
+    const struct linger reset = {1, 0};
+    setsockopt(taken.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  }
+  start_host(ranks, job, listener);
+  for (const outcome& o : ranks.join()) CHECK(o == outcome{});
+}
+
+TEST_CASE("C4: a rank does not take for rank 0 what only listens there") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  const tcp_options job = job_of(2, listener.master);
+  ranks_meeting ranks;
+  ranks.start(rank_of(job, 1));
+  std::array<std::byte, tcp_hello::bytes> bytes{};
+  const tcp_answer of_another(kinds::heard, tutti::detail::tcp_credentials::of("another", job.token));
+  for (int times = 0; times < 4; ++times) {
+    const descriptor_owner taken(accept(listener.socket.get(), nullptr, nullptr));
+    REQUIRE(taken);
+    REQUIRE(recv(taken.get(), bytes.data(), bytes.size(), MSG_WAITALL) == 256);
+    if (times == 0) send(taken.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);  // its echo
+    if (times == 1) send(taken.get(), "HTTP/1.1 400 Bad Request\r\n", 26, MSG_NOSIGNAL);
+    if (times == 2) send(taken.get(), of_another.encode().data(), tcp_answer::bytes, MSG_NOSIGNAL);
+    // Else nothing, and it ends.
+  }
+  start_host(ranks, job, listener);
+  for (const outcome& o : ranks.join()) CHECK(o == outcome{});
+}
+
+TEST_CASE("C4: an attempt that was given up leaves its rank to come again") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  const tcp_options job = job_of(3, listener.master);
+  // They have said hello before rank 0 looks: some have gone since, and one stays and says no more.
+  for (int times = 0; times < 20; ++times) {
+    const raw_connection gone(listener.master);
+    REQUIRE(gone.say(hello_of(job, 1)));
+  }
+  const raw_connection stays(listener.master);
+  REQUIRE(stays.say(hello_of(job, 2)));
+  ranks_meeting ranks;
+  ranks.start_all(job, listener);
+  ranks.all_well();
+  REQUIRE(stays.hear().kind == kinds::heard);
+  CHECK(stays.closed());
+}
+
+TEST_CASE("A3: a rank that leaves when it has come ends the start of all, by name") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  const tcp_options job = job_of(4, listener.master);
+  ranks_meeting ranks;
+  start_host(ranks, job, listener);
+  const come_rank rank_1(job, 1);
+  { const come_rank rank_2(job, 2); }
+  const tcp_answer answer = rank_1.hear();
+  REQUIRE(answer.kind == kinds::refused);
+  CHECK(answer.reason("").kind == tutti::errc::peer_failed);
+  CHECK(answer.peer == 2);
+  shutdown(rank_1.descriptor(), SHUT_RDWR);
+  ranks.start(rank_of(job, 3));
+  ranks.all_failed("peer_failed", 2, {"tcp start: rank 2 (127.0.0.1:", ") left before all had come"});
+}
+
+TEST_CASE("A3: rank 0 that leaves ends the start of all that have come") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  const tcp_options job = job_of(3, listener.master);
+  ranks_meeting ranks;
+  ranks.start(rank_of(job, 1));
+  {
+    const descriptor_owner taken(accept(listener.socket.get(), nullptr, nullptr));
+    std::array<std::byte, tcp_hello::bytes> hello{};
+    REQUIRE(recv(taken.get(), hello.data(), hello.size(), MSG_WAITALL) == 256);
+    tcp_answer heard(kinds::heard, tutti::detail::tcp_credentials::of(job.job, job.token));
+    heard.remaining = 600'000;
+    REQUIRE(send(taken.get(), heard.encode().data(), tcp_answer::bytes, MSG_NOSIGNAL) == 64);
+    REQUIRE(recv(taken.get(), hello.data(), 64 + 48, MSG_WAITALL) == 64 + 48);
+  }
+  ranks.all_failed("peer_failed", 0, {"rank 0 at " + listener.master + " left before all had come"});
+}
+
+TEST_CASE("C16: rank 0 that falls silent is noticed by what it said before") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  const tcp_options job = job_of(3, listener.master);
+  tcp_settings settings;
+  settings.handshake_limit = 20ms;
+  ranks_meeting ranks;
+  ranks.start(rank_of(job, 1), settings);
+  const descriptor_owner taken(accept(listener.socket.get(), nullptr, nullptr));
+  std::array<std::byte, tcp_hello::bytes> hello{};
+  REQUIRE(recv(taken.get(), hello.data(), hello.size(), MSG_WAITALL) == 256);
+  tcp_answer heard(kinds::heard, tutti::detail::tcp_credentials::of(job.job, job.token));
+  heard.remaining = 1;
+  REQUIRE(send(taken.get(), heard.encode().data(), tcp_answer::bytes, MSG_NOSIGNAL) == 64);
+  ranks.all_failed("timed_out", 0, {"rank 0 at " + listener.master + " answered, but is silent since"});
+}

@@ -134,6 +134,15 @@ inline void give_edge(int descriptor) {
   errno = before;
 }
 
+// A connection that is said to be broken is: the other end gets a reset.
+inline void break_connection(int descriptor) {
+  sockaddr none{};
+  none.sa_family = AF_UNSPEC;
+  const int before = errno;
+  syscall(SYS_connect, descriptor, &none, sizeof none);
+  errno = before;
+}
+
 // Whether this call is to fail; errno is set then.
 inline bool fails(call which, int descriptor) {
   if ((rule.kinds & bit(which)) == 0 || (rule.only_marked && !marked)) return false;
@@ -144,6 +153,7 @@ inline bool fails(call which, int descriptor) {
   ++rule.failed;
   errno = rule.error;
   if (errno == EAGAIN) give_edge(descriptor);
+  if (errno == ECONNRESET || errno == EPIPE) break_connection(descriptor);
   return true;
 }
 

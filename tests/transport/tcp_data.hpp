@@ -238,6 +238,7 @@ class wired {
   lane_type make_lane(int index) { return {*group_, index, limit_}; }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(); }
+  void abort(std::string_view text) { group_->fail(tutti::detail::aborted(group_->rank(), text)); }
   tutti::cost_parameters costs() const { return {4e-6, 2e-6, 0.22e-9, 0.03e-9}; }
 
  private:

@@ -8,10 +8,12 @@
 #include <tutti/tutti.hpp>
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -31,6 +33,13 @@ void sleep_milliseconds(unsigned span) {
   time.tv_sec = span / 1000;
   time.tv_nsec = static_cast<long>(span % 1000) * 1'000'000;
   nanosleep(&time, nullptr);
+}
+
+/// Stops a child of this process, and returns when it is.
+void stop(pid_t child) {
+  kill(child, SIGSTOP);
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED) != 0) std::abort();
 }
 
 void add(comm_type& comm) {
@@ -66,7 +75,7 @@ TEST_CASE("E a rank that is stopped is named by all others after the heartbeat, 
         [&](const std::vector<pid_t>& pids) {
           while (working->load() < 3) sleep_milliseconds(1);
           stopped = monotonic_now();
-          kill(pids[static_cast<std::size_t>(victim)], SIGSTOP);
+          stop(pids[static_cast<std::size_t>(victim)]);
           while (thrown->load() < 2) sleep_milliseconds(1);
           kill(pids[static_cast<std::size_t>(victim)], SIGCONT);
         });
@@ -109,7 +118,7 @@ TEST_CASE("E signs of life go on while the ranks compute, and who is stopped for
       },
       [&](const std::vector<pid_t>& pids) {
         while (working->load() < 3) sleep_milliseconds(1);
-        kill(pids[1], SIGSTOP);
+        stop(pids[1]);
         sleep_milliseconds(100);
         kill(pids[1], SIGCONT);
       });
@@ -145,7 +154,7 @@ TEST_CASE("A8 abort needs no help: all other ranks are stopped") {
         [&](const std::vector<pid_t>& pids) {
           while (working->load() < 3) sleep_milliseconds(1);
           for (int rank = 0; rank < 3; ++rank)
-            if (rank != aborts) kill(pids[static_cast<std::size_t>(rank)], SIGSTOP);
+            if (rank != aborts) stop(pids[static_cast<std::size_t>(rank)]);
           go->store(true);
           while (!thrown->load()) sleep_milliseconds(1);
           for (const pid_t pid : pids) kill(pid, SIGCONT);

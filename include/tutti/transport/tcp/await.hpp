@@ -36,8 +36,10 @@ asio::error_code await(asio::io_context& io, std::chrono::steady_clock::time_poi
   try {
     while (!p->ended && !p->late) run_one();
   } catch (...) {
+    // If it was a handler of the operation that threw, it has ended without a word.
     cancel();
-    while (!p->ended) run_one();
+    while (!p->ended && io.poll_one() != 0) {
+    }
     throw;
   }
   if (p->ended) return p->wrong;

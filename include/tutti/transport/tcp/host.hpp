@@ -84,7 +84,9 @@ inline bool is_own_address(const asio::ip::address& address) {
   bool found = false;
   for_each_address([&](std::string_view, const asio::ip::address& own) {
     if (own.is_v6() && address.is_v6())
-      found = own.to_v6().to_bytes() == address.to_v6().to_bytes() && !own.to_v6().is_link_local();
+      // A link-local one is another on each link.
+      found = own.to_v6().to_bytes() == address.to_v6().to_bytes() &&
+              (!own.to_v6().is_link_local() || own.to_v6().scope_id() == address.to_v6().scope_id());
     else
       found = own == address;
     return !found;

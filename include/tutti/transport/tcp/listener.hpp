@@ -20,7 +20,11 @@ namespace tutti::detail {
 
 inline asio::error_code system_error_code(int number) { return {number, asio::error::get_system_category()}; }
 /// Not by std::errc: Asio's category does not know what all of its numbers mean.
-inline bool is_system_error(const asio::error_code& wrong, int number) { return wrong == system_error_code(number); }
+inline bool is_system_error(const asio::error_code& wrong, int number) {
+  const bool numbered = wrong.category() == asio::error::get_system_category() ||
+                        wrong.category() == std::system_category() || wrong.category() == std::generic_category();
+  return numbered && wrong.value() == number;
+}
 
 /// Opens a TCP socket that programs which this process starts do not inherit. Asio's own call has no such flag.
 template <class Socket>

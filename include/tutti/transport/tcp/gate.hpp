@@ -5,6 +5,7 @@
 
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
+#include <tutti/transport/tcp/cancel.hpp>
 #include <tutti/transport/tcp/check_options.hpp>
 #include <tutti/transport/tcp/handshake.hpp>
 #include <tutti/transport/tcp/listener.hpp>
@@ -159,8 +160,8 @@ class tcp_gate {
     }
     void forget(const visitor_pointer& v) {
       v->gone = true;
-      const visitor_pointer kept = v;  // it may be the one in the list
-      pending.erase(kept->place);
+      const auto place = v->place;  // `v` may be the pointer in the list
+      pending.erase(place);
     }
     void drop(visitor_pointer v) noexcept {
       forget(v);
@@ -180,8 +181,8 @@ class tcp_gate {
       asio::error_code ignored;
       listener->acceptor().cancel(ignored);
       while (!pending.empty()) drop(pending.front());
-      limit.cancel();
-      pause.cancel();
+      cancel(limit);
+      cancel(pause);
     }
 
     asio::io_context& io;

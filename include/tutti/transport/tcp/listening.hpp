@@ -43,9 +43,9 @@ asio::error_code resolve_host(asio::io_context& io, const std::string& host,
     bool ended = false;
   };
   const auto s = std::make_shared<search>(search{asio::steady_timer(io, until)});
-  resolver.resolve(io, host, [s](const asio::error_code& wrong, std::vector<asio::ip::address> found) {
+  resolver.resolve(io, host, [s](const asio::error_code& wrong, const std::vector<asio::ip::address>& found) {
     s->wrong = !wrong && found.empty() ? asio::error_code(asio::error::host_not_found) : wrong;
-    s->found = std::move(found);
+    s->found = found;
     s->ended = true;
     s->over.cancel();
   });

@@ -7,6 +7,7 @@
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/rank_list.hpp>
+#include <tutti/transport/tcp/cancel.hpp>
 #include <tutti/transport/tcp/check_options.hpp>
 #include <tutti/transport/tcp/gate.hpp>
 #include <tutti/transport/tcp/handshake.hpp>
@@ -67,7 +68,7 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
   void close() noexcept {
     over_ = true;
     gate_.reset();
-    clock_.cancel();
+    cancel(clock_);
     for (const line_pointer& l : lines_) close(*l);
     lines_.clear();
   }
@@ -344,12 +345,12 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     l.socket.close(ignored);
   }
   void leave(const line_pointer& l) {
-    const line_pointer kept = l;
-    if (kept->gone) return;
-    close(*kept);
-    lines_.remove(kept);
+    if (l->gone) return;
+    const int rank = l->rank;
+    close(*l);
+    lines_.remove(l);
     if (!failed_) return;
-    if (kept->rank >= 1 && kept->rank < options_.size) guest_of(kept->rank).told = true;
+    if (rank >= 1 && rank < options_.size) guest_of(rank).told = true;
     look_whether_all_told();
   }
   /// When the time is up, those that are still to come have waited long enough.

@@ -39,7 +39,10 @@ tcp_membership meet_as_host(asio::io_context& io, const tcp_options& options, co
     tcp_rendezvous_host& host;
     ~closing() {
       host.close();
-      io.poll();
+      try {
+        io.poll();
+      } catch (...) {  // what is under way already counts
+      }
       io.restart();
     }
   } const at_the_end{io, *host};

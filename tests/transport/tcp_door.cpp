@@ -417,13 +417,14 @@ TEST_CASE("C5: an attempt that is reset, or not answered, is made again") {
 TEST_CASE("a connection that cannot be made is told with its address and why, and may be wanted again") {
   const deadline limit(30s);
   const no_leak descriptors;
-  played_peer p(0, {}, 30ms);
+  played_peer p(0, {}, 200ms);
   const std::string there = p.listener.master;
   p.listener.socket.reset();
   p.keeper->start();
   p.keeper->door().connect(1);
   p.keeper->await_failure(1);
-  CHECK(p.keeper->why[1] == "tcp, rank 0 of 2: no connection to rank 1 at " + there + " for 30 ms: Connection refused");
+  CHECK(p.keeper->why[1] ==
+        "tcp, rank 0 of 2: no connection to rank 1 at " + there + " for 200 ms: Connection refused");
   const raw_connection mine(p.master);  // that rank may still come
   REQUIRE(mine.say(p.hello()));
   REQUIRE(mine.hear().kind == kinds::accepted);
@@ -436,7 +437,7 @@ TEST_CASE("a connection that cannot be made is told with its address and why, an
 TEST_CASE("E9: a rank that has no descriptor left names the limit" * doctest::skip(sanitized)) {
   const deadline limit(30s);
   const no_leak descriptors;
-  played_peer p(0, {}, 30ms);
+  played_peer p(0, {}, 200ms);
   p.keeper->start();
   std::optional<no_more_descriptors> none;
   none.emplace();
@@ -445,7 +446,7 @@ TEST_CASE("E9: a rank that has no descriptor left names the limit" * doctest::sk
   p.keeper->await_failure(1);
   none.reset();
   CHECK(p.keeper->why[1] ==
-        "tcp, rank 0 of 2: no connection to rank 1 at " + p.listener.master + " for 30 ms: " + text);
+        "tcp, rank 0 of 2: no connection to rank 1 at " + p.listener.master + " for 200 ms: " + text);
   p.keeper->stop();
 }
 

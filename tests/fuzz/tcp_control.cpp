@@ -51,6 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string_view part(bytes.data() + at, std::min<std::size_t>(portion, bytes.size() - at));
     const bool sound = stream.take(part, [&](control_message& m) {
       ++frames;
+      fuzz::require(m.text.size() <= control_frame::most_text);
+      fuzz::require(m.calls == nullptr || m.calls->size() <= recorded_calls::most);
       std::string written;
       write_control(written, m);
       const auto again =

@@ -258,6 +258,28 @@ TEST_CASE("what one lane reads for another is not slept over") {
   CHECK(idles < 100);
 }
 
+TEST_CASE("who waits for one more message sleeps, though another has arrived and is not given back yet") {
+  const deadline limit(30s);
+  ends e(3);
+  const bytes m = message(1, 5);
+  send(e[1], 0, m);
+  const std::byte* first = nullptr;
+  while ((first = e[0].view(1, m.size())) == nullptr) e[0].idle();
+  e[0].awake();
+  CHECK_FALSE(e.all.group(0).connection(1).has_arrived());
+  const auto started = std::chrono::steady_clock::now();
+  int idles = 0;
+  for (; std::chrono::steady_clock::now() - started < 50ms; ++idles) {
+    CHECK_FALSE(receive_if_there(e[0], 2, m));
+    e[0].idle();
+  }
+  CHECK(idles < 50);
+  send(e[2], 0, m);
+  receive(e[0], 2, m);
+  CHECK(bytes(first, first + m.size()) == m);
+  e[0].release(1);
+}
+
 TEST_CASE("connections are made when somebody sends, once") {
   const deadline limit(30s);
   for (const bool loopback : {false, true}) {

@@ -92,10 +92,11 @@ class tcp_connection {
   /// Whether it has arrived, after one look; if it was refused another has, whose header is `came`.
   bool look(std::uint32_t lane) {
     tcp_lane_end& l = reader_.lane(lane);
-    if (l.arrived) return true;
-    if (!output_.empty()) flush();
-    read(&l);
-    return l.arrived;
+    if (!l.arrived) {
+      if (!output_.empty()) flush();
+      read(&l);
+    }
+    return reader_.see(l);
   }
   const tcp_lane_end& end_of(std::uint32_t lane) { return reader_.lane(lane); }
   /// It has been taken.
@@ -127,8 +128,8 @@ class tcp_connection {
   bool wants_to_write() const {
     return !output_.empty() && established() && write_error_ == 0 && next_to_write() != nullptr;
   }
-  /// A message that is asked for has arrived and was not taken.
-  bool has_arrived() const { return reader_.arrived() != 0; }
+  /// A message that is asked for has arrived, and whoever asked for it has not looked since.
+  bool has_arrived() const { return reader_.unseen() != 0; }
   /// Something has been read and not looked at.
   bool has_read() const { return begin_ != end_; }
 

@@ -20,6 +20,7 @@ struct tcp_lane_end {
   std::uint64_t bytes = 0;  // its size
   std::uint64_t fingerprint = 0;
   bool arrived = false;
+  bool seen = false;     // it has arrived, and whoever asked for it knows
   bool refused = false;  // what came is not what was asked for; `came` says what it was
   bool pausing = false;  // the peer has been asked to pause
   tcp_header came;
@@ -58,9 +59,9 @@ class tcp_reader {
     return l != nullptr && l->held;
   }
 
-  /// Messages that are asked for and have not come, and those that have come and were not taken.
+  /// Messages that are asked for and have not come, and those that have come and nobody has seen yet.
   int awaited() const { return awaited_; }
-  int arrived() const { return arrived_; }
+  int unseen() const { return unseen_; }
   /// No frame has come in part.
   bool between_frames() const { return left_ == 0 && header_bytes_ == 0; }
   /// What comes next may be the message that is asked for there.
@@ -76,9 +77,15 @@ class tcp_reader {
     l.to = to;
     l.bytes = bytes;
     l.fingerprint = fingerprint;
-    l.arrived = l.refused = false;
+    l.arrived = l.seen = l.refused = false;
     ++awaited_;
     if (l.kept.size() != 0) take_kept(index, l, out);
+  }
+  /// Whether the message that is asked for has arrived; whoever asks knows from now on.
+  bool see(tcp_lane_end& l) noexcept {
+    if (!l.arrived) return false;
+    if (!l.seen) --unseen_;
+    return l.seen = true;
   }
   /// It has been taken from where it was asked for, or is not wanted any more: then what still comes of it has no place
   /// to go, and nothing more can be read.
@@ -86,7 +93,10 @@ class tcp_reader {
     tcp_lane_end& l = *lanes_[index];
     if (l.to == nullptr) return;
     if (left_ != 0 && to_ != nullptr && lane_ == &l) abandoned_ = true;
-    --(l.arrived ? arrived_ : awaited_);
+    if (!l.arrived)
+      --awaited_;
+    else if (!l.seen)
+      --unseen_;
     l.to = nullptr;
     l.arrived = false;
   }
@@ -165,7 +175,7 @@ class tcp_reader {
   void arrive(tcp_lane_end& l) noexcept {
     l.arrived = true;
     --awaited_;
-    ++arrived_;
+    ++unseen_;
   }
   void refuse(tcp_lane_end& l, const tcp_header& header) noexcept {
     l.came = header;
@@ -217,7 +227,7 @@ class tcp_reader {
   owned_array<tcp_lane_end*> lanes_;
   tcp_backlog_pool pool_;
   int awaited_ = 0;
-  int arrived_ = 0;
+  int unseen_ = 0;
   // The frame that is coming in.
   std::byte raw_[tcp_header::size] = {};
   std::size_t header_bytes_ = 0;  // that have come of it

@@ -172,6 +172,8 @@ class wired_group {
       if (theirs.signature != nullptr && theirs.fingerprint() != at.during.fingerprint()) disagree(peer);
     }
   }
+  /// The news that this rank has left, while what it has sent is still on its way.
+  void leave_early() noexcept { left_.store(true, std::memory_order_release); }
   void leave() noexcept {
     for (auto& c : connections_) c.finish_sending();
     left_.store(true, std::memory_order_release);

@@ -306,6 +306,9 @@ TEST_CASE("one rank alone opens nothing, and fails as others do") {
           comm.abort("no shoes");
           tutti::barrier(comm);
         }) == outcome{"peer_failed", "rank 0 aborted: no shoes: peer failed", 0});
+  tutti::tcp_options patient;
+  patient.heartbeat = std::chrono::milliseconds(7'000);
+  CHECK(tutti::detail::tcp_group(patient).tuning().grace == patient.heartbeat);
   tutti::tcp_options wrong;
   wrong.rank = 1;
   CHECK(outcome_of([&] { tutti::run_tcp(wrong, [](auto&) {}); }).kind == "usage_error");

@@ -314,7 +314,7 @@ TEST_CASE("who waits longer than the deadline says for whom, in which round of w
     const std::string text = thrown<tutti::timed_out>([&] { receive(e[0], 1, m); });
     CHECK(contains(text, "rank 1 was late: rank 0 waited "));
     CHECK(contains(text, " in round 1 of test of 0 x std::byte (1 bytes each) by hand, call 1"));
-    CHECK(e.all.group(0).looks_around == 1);
+    CHECK(e.all.group(0).looks_around <= 1);  // none if the system did not let it run for so long
     CHECK(thrown<tutti::timed_out>([&] { e[1].open(call_number(2)); }) == text);
   }
   // Also who cannot send.
@@ -380,6 +380,26 @@ TEST_CASE("a rank that leaves is told apart from one that is lost") {
     e.all.group(1).connection(0).close();
     send(e[0], 1, m);
     CHECK(contains(thrown<tutti::peer_failed>([&] { settle(e[0]); }), "rank 0 lost the connection to rank 1: "));
+  }
+  {
+    wiring how;
+    how.tuning.grace = 30s;
+    ends e(2, how);
+    e.all.group(1).leave_early();
+    const auto started = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - started < 1100ms) {
+      CHECK_FALSE(receive_if_there(e[0], 1, m));
+      e[0].idle();
+    }
+    send(e[1], 0, m);
+    receive(e[0], 1, m);
+  }
+  {
+    wiring how;
+    how.tuning.grace = 20ms;
+    ends e(2, how);
+    e.all.group(1).leave_early();
+    CHECK(contains(thrown<tutti::peer_failed>([&] { receive(e[0], 1, m); }), "rank 1 left while rank 0 waited"));
   }
   // One that never had a connection.
   wiring how;

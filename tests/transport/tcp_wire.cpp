@@ -76,6 +76,23 @@ TEST_CASE("E everything is late") {
   for (const auto& each : between.run(add)) CHECK(each == test::outcome{});
 }
 
+TEST_CASE("C14 what a rank sent before it left arrives, though the news of its leaving is there much sooner") {
+  const test::deadline limit(40s);
+  test::proxy_rules late;
+  late.delay = 40ms;
+  for (const int root : {0, 1}) {
+    CAPTURE(root);
+    wire between(good, both(late));
+    for (auto& each : between.job.options) each.heartbeat = 5s;
+    const auto outcomes = between.run([root](tcp_comm& comm) {
+      std::vector<std::int32_t> values(100, comm.rank() == root ? 7 : 0);
+      tutti::broadcast(comm, values, root);
+      if (values.back() != 7) throw std::runtime_error("wrong value");
+    });
+    for (const auto& each : outcomes) CHECK(each == test::outcome{});
+  }
+}
+
 TEST_CASE("C5 the first connections are reset, after any number of bytes: who connects tries again") {
   const test::deadline limit(40s);
   for (const std::uint64_t after : {0U, 1U, 255U, 256U, 257U}) {

@@ -44,7 +44,7 @@ class tcp_control {
   /// `sockets`: on rank 0 those to each rank, by rank, its own closed; else one, to rank 0.
   tcp_control(asio::io_context& io, int rank, int size, std::chrono::milliseconds heartbeat,
               std::vector<asio::ip::tcp::socket> sockets, Owner& owner)
-      : io_(&io), owner_(&owner), rank_(rank), heartbeat_(heartbeat), beat_(io), watch_timer_(io) {
+      : io_(&io), owner_(&owner), rank_(rank), size_(size), heartbeat_(heartbeat), beat_(io), watch_timer_(io) {
     for (std::size_t i = 0; i < sockets.size(); ++i) {
       if (!sockets[i].is_open()) continue;
       links_.push_back(std::make_unique<link>(std::move(sockets[i]), rank == 0 ? static_cast<int>(i) : 0, *this));
@@ -67,6 +67,7 @@ class tcp_control {
   /// Tells the arbiter.
   void report(control_message m) {
     if (concluded_) return;
+    if (m.kind == control_kind::goodbye) said_goodbye_ = true;
     if (arbiter_) {
       asio::post(*io_, [this, m = std::move(m)]() mutable { arbiter_->receive(0, m); });
     } else {
@@ -149,12 +150,14 @@ class tcp_control {
         watch_call({m.peer, m.number, m.fingerprint});
         return true;
       case control_kind::has_left:
+        if (m.peer < 0 || m.peer >= size_) return false;
         owner_->left(m.peer, m.number, m.fingerprint);
         return true;
       case control_kind::verdict:
         conclude(m.reason());
         return true;
       case control_kind::farewell:
+        if (!said_goodbye_) return false;
         if (!std::exchange(concluded_, true)) {
           rest();
           owner_->parted();
@@ -245,6 +248,7 @@ class tcp_control {
   asio::io_context* io_;
   Owner* owner_;
   int rank_;
+  int size_;
   std::chrono::milliseconds heartbeat_;
   std::vector<std::unique_ptr<link>> links_;
   std::vector<link*> link_of_;  // on rank 0
@@ -254,6 +258,7 @@ class tcp_control {
   asio::steady_timer watch_timer_;
   std::vector<watch> watches_;
   std::chrono::milliseconds next_look_{first_look};
+  bool said_goodbye_ = false;
   bool concluded_ = false;
   bool settling_ = false;
   bool settled_ = false;

@@ -66,6 +66,9 @@ class tcp_door {
   void connect(int peer) {
     asio::post(state_->io, [kept = state_, peer] { kept->want(peer); });
   }
+  /// Whether a connection from that rank has been accepted that it may have confirmed, and used, without that having
+  /// come here yet. On the service thread.
+  bool expects(int peer) const { return state_->at(peer).theirs != nullptr; }
   /// Cancels everything; on the service thread, or when it has ended. The owner is not called any more after that.
   void close() noexcept { state_->close(); }
   /// Connections that were dropped since they were none of this job's; any thread.

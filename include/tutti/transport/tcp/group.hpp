@@ -54,6 +54,7 @@ class tcp_group {
       throw resource_error(tcp_text(options) << "the start failed: " << shortage_text(e.code()));
     }
     tuning_ = tcp_tuning::for_host(ranks_here(), usable_processors(), options.busy_poll);
+    tuning_.grace = heartbeat_;  // a network may be silent for so long
     for (tcp_connection& c : all_->connections) c.tune(tuning_);
     if (all_->service != nullptr) all_->service->start();
   }

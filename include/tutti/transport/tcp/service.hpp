@@ -165,7 +165,15 @@ class tcp_service {
     door_.close();
     state_->fail(f);
   }
-  void left(int rank, std::uint64_t last, std::uint64_t fingerprint) { state_->leave(rank, last, fingerprint); }
+  /// What the rank has sent may still be on its way, by a connection that is not established here yet: the news that it
+  /// has left waits for that.
+  void left(int rank, std::uint64_t last, std::uint64_t fingerprint) {
+    if (!door_.expects(rank)) return state_->leave(rank, last, fingerprint);
+    const auto timer = std::make_shared<asio::steady_timer>(io_, std::chrono::milliseconds(1));
+    timer->async_wait([this, timer, rank, last, fingerprint](const asio::error_code& wrong) {
+      if (!wrong) left(rank, last, fingerprint);
+    });
+  }
   void parted() {
     door_.close();
     state_->part();

@@ -18,6 +18,8 @@ struct tcp_tuning {
   std::size_t call_bytes = std::size_t{256} << 10;
   /// What may be kept of one lane and peer before it is received; then the peer is asked to pause.
   std::size_t kept_bytes = std::size_t{512} << 10;
+  /// How long what a rank sent before it left may still be on its way.
+  std::chrono::milliseconds grace{1'000};
 
   /// For so many ranks on this host and so many processors for them. `asked` is how long to poll; negative: as suits
   /// the numbers.

@@ -116,7 +116,7 @@ class tcp_waiting {
   }
 
   /// What a rank has sent before it left has come once its connection has ended; the news of its leaving may come
-  /// before. One that does not end within `grace` is given up.
+  /// before. One that does not end within the tuning's `grace` is given up.
   void look_for_left() {
     if (!group_->has_left(awaited_)) return;
     const tcp_connection& c = group_->connection(awaited_);
@@ -126,7 +126,7 @@ class tcp_waiting {
       left_since_ = now;
       return;
     }
-    if (c.established() && !c.broken() && now - left_since_ < grace) return;
+    if (c.established() && !c.broken() && now - left_since_ < group_->tuning().grace) return;
     TUTTI_FAULT_POINT("tcp_waiting.left");
     group_->fail(left_early(here()));
     group_->raise();
@@ -173,7 +173,6 @@ class tcp_waiting {
   static constexpr unsigned yields = 8;
   static constexpr std::chrono::milliseconds patience{5};
   static constexpr std::chrono::milliseconds longest_nap{1000};
-  static constexpr std::chrono::milliseconds grace{1000};
 
   const std::chrono::nanoseconds* limit_;
   unsigned looks_;  // between two looks at the clock

@@ -133,7 +133,7 @@ TEST_CASE("no more messages are given than are wanted") {
 
 TEST_CASE("texts that are too long are cut, and calls are the same calls all the same") {
   const std::string long_name(3000, 'n');
-  const std::string long_path = std::string(3000, 'p') + "/main.cpp";
+  const std::string long_path = std::string(3000, 'p').append("/main.cpp");
   const call_signature signature(long_name, long_name, long_name, long_name, 4);
   const call c = call_of(signature, 3, long_path.c_str());
   const auto calls = std::make_shared<recorded_calls>();

@@ -75,8 +75,9 @@ class tcp_connection {
         return true;
       }
     }
+    tcp_lane_end& l = reader_.lane(lane);
     output_.push(header, data, done, copy);
-    ++reader_.lane(lane).unsent;
+    ++l.unsent;
     return copy;
   }
   /// Whether nothing of the lane waits to be written.
@@ -228,6 +229,7 @@ class tcp_connection {
       } else {
         asked = least(staging_bytes, call_bytes_);
         result = socket_read(descriptor(), staging_, asked);
+        begin_ = 0;
         end_ = result.bytes;
         begin_ = reader_.feed(staging_, end_, until, output_);
       }

@@ -89,6 +89,9 @@ class tcp_connection {
   /// Asks for the next message of a lane, which goes to `to`, not null.
   void ask(std::uint32_t lane, std::byte* to, std::size_t bytes, std::uint64_t fingerprint) {
     reader_.ask(lane, to, bytes, fingerprint, output_);
+    // Who is told to resume need not wait until this rank looks here again.
+    if (!output_.empty()) [[unlikely]]
+      flush();
   }
   /// Whether it has arrived, after one look; if it was refused another has, whose header is `came`.
   bool look(std::uint32_t lane) {

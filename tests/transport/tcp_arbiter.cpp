@@ -172,6 +172,17 @@ TEST_CASE("C14 all leave in any order: the others hear of it, and in the end all
   }
 }
 
+TEST_CASE("C14 one that was silent after it left, being stopped, is told farewell like the others") {
+  table t(3);
+  CHECK(t.leaves(2, barrier, 3));
+  t.arbiter.gone(2, silent_too_long(2, 5'000));
+  CHECK(t.leaves(0, barrier, 3));
+  CHECK(t.leaves(1, barrier, 3));
+  CHECK(t.arbiter.ended());
+  CHECK(t.all_are_told_farewell());
+  CHECK_FALSE(t.verdict());
+}
+
 TEST_CASE("ranks that have not made the same calls are told so in the end") {
   for (const std::uint64_t others : {std::uint64_t{3}, std::uint64_t{2}, std::uint64_t{0}}) {
     CAPTURE(others);

@@ -5,6 +5,7 @@
 
 #include <tutti/transport/tcp/connection.hpp>
 
+#include "counted_new.hpp"
 #include "transport/tcp_data.hpp"
 
 #include <doctest/doctest.h>
@@ -255,9 +256,8 @@ TEST_CASE("a peer that sends what nobody takes is asked to pause, and to resume 
   for (int i = 0; i < 6; ++i) {
     CHECK(t.read_some().empty());
     receive late(t.connection, 4, content);
+    if (i == 3) CHECK(t.read_some() == frame({0, 0, 4, tcp_frame_kind::resume}));  // at once
     CHECK(late.done(t.connection));
-    t.connection.flush();
-    if (i == 3) CHECK(t.read_some() == frame({0, 0, 4, tcp_frame_kind::resume}));
   }
   t.write(frame(0, payload(10, 2)));
   CHECK(awaited.done(t.connection));
@@ -464,6 +464,43 @@ TEST_CASE("an abandoned lane's memory is neither read nor written any more") {
   CHECK(s.connection.broken());
   send(s.connection, 1, after);
   CHECK(s.read_some().empty());
+}
+
+TEST_CASE("where there is no memory for what comes nothing more is read, nor anything that was not") {
+  if (!counting) return;
+  // 600 messages that nobody has asked for, on eight lanes that pause when they are too many, then the one that is.
+  bytes all;
+  for (unsigned i = 0; i < 600; ++i) {
+    const bytes one = frame(i % 8 + 1, payload(90 * (i % 8), i));
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  const bytes last = frame(0, payload(100, 1));
+  all.insert(all.end(), last.begin(), last.end());
+  bool refused_once = true;
+  for (std::size_t nth = 1; refused_once; ++nth) {
+    CAPTURE(nth);
+    tested t(false, 1 << 20, 16'384);
+    tutti::detail::tcp_tuning tuning;
+    tuning.kept_bytes = 2'000;
+    t.connection.tune(tuning);
+    receive awaited(t.connection, 0, payload(100, 1));
+    t.write(all);
+    refused = nth;
+    refused_once = false;
+    try {
+      while (!awaited.done(t.connection)) {
+      }
+    } catch (const std::exception&) {
+      refused_once = true;
+    }
+    refused = 0;
+    if (!refused_once) continue;
+    CHECK(t.connection.ended());
+    CHECK_FALSE(awaited.done(t.connection));
+    t.connection.advance();
+    CHECK_FALSE(t.connection.wants_to_read());
+    t.connection.abandon(0);
+  }
 }
 
 TEST_CASE("a connection is used by one thread while another establishes it and shuts it down") {

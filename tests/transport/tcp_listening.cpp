@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -269,6 +270,18 @@ TEST_CASE("C10: rank 0 listens where it is told to, and the others look where th
     CHECK(met.members[0].endpoint ==
           asio::ip::tcp::endpoint(asio::ip::make_address("127.0.0.99"),
                                   ranks.ranks()[0].membership[0].listener.local_endpoint().port()));
+  }
+}
+
+TEST_CASE("C10: rank 0 that is told to listen at all addresses, but of another family than the master's, says so") {
+  const deadline limit(30s);
+  for (const auto& [address, master, instead] : {std::array{"::", "127.0.0.1:29500", "reached by IPv4; give 0.0.0.0"},
+                                                 std::array{"0.0.0.0", "[::1]:29500", "reached by IPv6; give ::"}}) {
+    tcp_options o = job_of(2, master);
+    o.address = address;
+    ranks_meeting ranks;
+    ranks.start(o);
+    ranks.all_failed("usage_error", -1, {std::string("address (TUTTI_ADDRESS) is ") + address + ", ", instead});
   }
 }
 

@@ -3,6 +3,7 @@
 // Every option that is wrong is named, with the rank and what was expected, before anything is opened.
 
 #include <tutti/transport/tcp/check_options.hpp>
+#include <tutti/transport/tcp/tuning.hpp>
 
 #include <doctest/doctest.h>
 
@@ -138,6 +139,15 @@ TEST_CASE("times are positive") {
   }
   CHECK(contains(refusal([](tcp_options& o) { o.busy_poll = microseconds(-2); }),
                  "busy_poll (TUTTI_BUSY_POLL_US) is -2 us, expected at least 0, or -1"));
+}
+
+TEST_CASE("polling for longer than can be counted is polling for a long time") {
+  using std::chrono::microseconds;
+  using tutti::detail::tcp_tuning;
+  static_assert(tcp_tuning::for_host(2, 4, microseconds::max()).busy_poll > std::chrono::hours(24));
+  static_assert(tcp_tuning::for_host(2, 4, microseconds(7)).busy_poll == microseconds(7));
+  static_assert(tcp_tuning::for_host(2, 4, microseconds(-1)).busy_poll > microseconds(0));
+  CHECK(tcp_tuning::for_host(4, 2, microseconds(-1)).busy_poll.count() == 0);
 }
 
 TEST_CASE("C1: a descriptor that is no listening TCP socket is refused, and left open") {

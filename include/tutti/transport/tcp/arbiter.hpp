@@ -204,8 +204,8 @@ class tcp_arbiter {
     ended_ = true;
     control_message m;
     m.kind = control_kind::farewell;
-    for (int rank = 0; rank < size(); ++rank)
-      if (!at(rank).gone) out_->tell(rank, m);
+    // Also one that is silent: it may only be stopped, and go on later.
+    for (int rank = 0; rank < size(); ++rank) out_->tell(rank, m);
   }
 
   /// Asks these ranks, and returns the ticket; 0 if all is decided already. Those that are gone need not answer.

@@ -75,8 +75,9 @@ class tcp_connection {
         return true;
       }
     }
+    tcp_lane_end& l = reader_.lane(lane);
     output_.push(header, data, done, copy);
-    ++reader_.lane(lane).unsent;
+    ++l.unsent;
     return copy;
   }
   /// Whether nothing of the lane waits to be written.
@@ -88,6 +89,9 @@ class tcp_connection {
   /// Asks for the next message of a lane, which goes to `to`, not null.
   void ask(std::uint32_t lane, std::byte* to, std::size_t bytes, std::uint64_t fingerprint) {
     reader_.ask(lane, to, bytes, fingerprint, output_);
+    // Who is told to resume need not wait until this rank looks here again.
+    if (!output_.empty()) [[unlikely]]
+      flush();
   }
   /// Whether it has arrived, after one look; if it was refused another has, whose header is `came`.
   bool look(std::uint32_t lane) {
@@ -228,6 +232,7 @@ class tcp_connection {
       } else {
         asked = least(staging_bytes, call_bytes_);
         result = socket_read(descriptor(), staging_, asked);
+        begin_ = 0;
         end_ = result.bytes;
         begin_ = reader_.feed(staging_, end_, until, output_);
       }

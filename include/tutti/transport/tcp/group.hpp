@@ -46,6 +46,10 @@ class tcp_group {
       } else {
         all_->service = std::make_unique<tcp_service>(options, adopted, all_->state, all_->connections);
       }
+      tuning_ = tcp_tuning::for_host(ranks_here(), usable_processors(), options.busy_poll);
+      tuning_.grace = heartbeat_;  // a network may be silent for so long
+      for (tcp_connection& c : all_->connections) c.tune(tuning_);
+      if (all_->service != nullptr) all_->service->start();
     } catch (const error&) {
       throw;
     } catch (const std::bad_alloc&) {
@@ -53,10 +57,6 @@ class tcp_group {
     } catch (const std::system_error& e) {
       throw resource_error(tcp_text(options) << "the start failed: " << shortage_text(e.code()));
     }
-    tuning_ = tcp_tuning::for_host(ranks_here(), usable_processors(), options.busy_poll);
-    tuning_.grace = heartbeat_;  // a network may be silent for so long
-    for (tcp_connection& c : all_->connections) c.tune(tuning_);
-    if (all_->service != nullptr) all_->service->start();
   }
   tcp_group(const tcp_group&) = delete;
   tcp_group& operator=(const tcp_group&) = delete;

@@ -137,7 +137,14 @@ std::vector<asio::ip::address> addresses_of_master(asio::io_context& io, const t
   std::vector<asio::ip::address> addresses(1);
   asio::ip::address number;
   const bool named = parse_address(plan.master.host, number) != nullptr;
-  if (wanted_address(options, plan, !named && number.is_v6(), addresses[0])) return addresses;
+  if (wanted_address(options, plan, !named && number.is_v6(), addresses[0])) {
+    if (!named && addresses[0].is_unspecified() && addresses[0].is_v6() != number.is_v6())
+      throw usage_error(tcp_text(options)
+                        << "address (TUTTI_ADDRESS) is " << addresses[0].to_string()
+                        << ", but master (MASTER_ADDR, MASTER_PORT) \"" << options.master << "\" is reached by IPv"
+                        << (number.is_v6() ? 6 : 4) << "; give " << (number.is_v6() ? "::" : "0.0.0.0"));
+    return addresses;
+  }
   wrong = resolve_host(io, plan.master.host, until, resolver, addresses);
   std::stable_partition(addresses.begin(), addresses.end(),
                         [](const asio::ip::address& address) { return !address.is_loopback(); });

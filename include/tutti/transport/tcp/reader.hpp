@@ -112,8 +112,19 @@ class tcp_reader {
   }
 
   /// Takes in the next bytes of the stream, until that message has arrived; returns how many. The memory may overlap
-  /// where the message that is read goes, if it lies behind.
+  /// where the message that is read goes, if it lies behind. Where there is no memory for what has come it throws, and
+  /// nothing more can be read.
   std::size_t feed(const std::byte* from, std::size_t bytes, const tcp_lane_end* until, tcp_output& out) {
+    try {
+      return take_apart(from, bytes, until, out);
+    } catch (...) {
+      abandoned_ = true;
+      throw;
+    }
+  }
+
+ private:
+  std::size_t take_apart(const std::byte* from, std::size_t bytes, const tcp_lane_end* until, tcp_output& out) {
     std::size_t fed = 0;
     while (fed != bytes && !corrupt_ && !abandoned_ && (until == nullptr || !until->arrived)) {
       const std::size_t there = bytes - fed;
@@ -139,8 +150,6 @@ class tcp_reader {
     }
     return fed;
   }
-
- private:
   void begin(tcp_output& out) {
     header_bytes_ = 0;
     header_ = decode_tcp_header(raw_);

@@ -25,8 +25,9 @@ struct tcp_tuning {
   /// the numbers.
   static constexpr tcp_tuning for_host(int ranks, int processors, std::chrono::microseconds asked) {
     tcp_tuning made;
+    constexpr std::chrono::microseconds most = std::chrono::hours(24 * 365 * 10);
     made.crowded = ranks > processors;
-    made.busy_poll = asked.count() >= 0 ? std::chrono::nanoseconds(asked)
+    made.busy_poll = asked.count() >= 0 ? std::chrono::nanoseconds(asked < most ? asked : most)
                      : made.crowded     ? std::chrono::nanoseconds(0)
                                         : std::chrono::nanoseconds(std::chrono::milliseconds(8));
     return made;

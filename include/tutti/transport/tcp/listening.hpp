@@ -49,10 +49,10 @@ asio::error_code resolve_host(asio::io_context& io, const std::string& host,
     s->ended = true;
     s->over.cancel();
   });
-  const auto never = std::chrono::steady_clock::time_point::max();
+  const auto no_limit = std::chrono::steady_clock::time_point::max();
   if (!s->ended)
     await(
-        io, never, [&](auto handler) { s->over.async_wait(std::move(handler)); }, [] {});
+        io, no_limit, [&](auto handler) { s->over.async_wait(std::move(handler)); }, [] {});
   addresses = std::move(s->found);
   return s->wrong;
 }

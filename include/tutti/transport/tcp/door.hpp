@@ -6,6 +6,7 @@
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
+#include <tutti/transport/tcp/cancel.hpp>
 #include <tutti/transport/tcp/check_options.hpp>
 #include <tutti/transport/tcp/dial.hpp>
 #include <tutti/transport/tcp/gate.hpp>
@@ -228,8 +229,8 @@ class tcp_door {
     void give_up(neighbour& n) noexcept {
       if (n.mine) {
         if (n.mine->dial) n.mine->dial->give_up();
-        n.mine->pause.cancel();
-        n.mine->limit.cancel();
+        cancel(n.mine->pause);
+        cancel(n.mine->limit);
         n.mine.reset();
       }
       if (n.theirs) close(*n.theirs);
@@ -297,18 +298,18 @@ class tcp_door {
       return {tcp_answer::refusal(reason, who), reason.text};
     }
     /// Says that, and closes.
-    void dismiss(std::pair<tcp_answer, std::string> what, asio::ip::tcp::socket&& socket) {
-      const visit_pointer v = keep(std::move(what), std::move(socket));
+    void dismiss(const std::pair<tcp_answer, std::string>& what, asio::ip::tcp::socket&& socket) {
+      const visit_pointer v = keep(what, std::move(socket));
       leaving.push_back(v);
       write(v, [self = this->shared_from_this(), v](const asio::error_code&) {
         close(*v);
         self->leaving.remove(v);
       });
     }
-    visit_pointer keep(std::pair<tcp_answer, std::string> what, asio::ip::tcp::socket&& socket) {
-      const auto v = std::make_shared<visit>(io, std::move(socket));
+    visit_pointer keep(const std::pair<tcp_answer, std::string>& what, asio::ip::tcp::socket&& socket) {
+      auto v = std::make_shared<visit>(io, std::move(socket));
       v->frame = what.first.encode();
-      v->text = std::move(what.second);
+      v->text = what.second;
       return v;
     }
     template <class Then>
@@ -322,7 +323,7 @@ class tcp_door {
     }
     static void close(visit& v) noexcept {
       asio::error_code ignored;
-      v.limit.cancel();
+      cancel(v.limit);
       v.socket.close(ignored);
     }
 

@@ -4,11 +4,11 @@
 // Who a process is among those that a launcher started with it.
 
 #include <tutti/communicator/launching_process.hpp>
+#include <tutti/core/environment_variables.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 
 #include <unistd.h>
-#include <climits>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -50,9 +50,12 @@ inline constexpr const launcher_variables* known_launchers[] = {&tutti_variables
 
 /// Reads what launchers say through `lookup(name)`, which returns the value of a variable or null.
 template <class Lookup>
-class launch_environment {
+class launch_environment : environment_variables<Lookup> {
+  using variables = environment_variables<Lookup>;
+  using variables::is, variables::is_set, variables::number, variables::text;
+
  public:
-  explicit launch_environment(Lookup& lookup) : lookup_(lookup) {}
+  explicit launch_environment(Lookup& lookup) : variables(lookup) {}
 
   launched read() const {
     const launcher_variables& from = chosen();
@@ -60,12 +63,12 @@ class launch_environment {
     told.size = number(from.size, 1);
     told.rank = number(from.rank, 0);
     below(from.rank, told.rank, from.size, told.size);
-    if (from.local_size != nullptr && value(from.local_size) != nullptr) {
+    if (from.local_size != nullptr && is_set(from.local_size)) {
       told.local_size = number(from.local_size, 1);
       if (told.local_size > told.size)
         throw usage_error(is(from.local_size) << ", expected at most " << from.size << ", which is " << told.size);
     }
-    if (from.local_rank != nullptr && value(from.local_rank) != nullptr) {
+    if (from.local_rank != nullptr && is_set(from.local_rank)) {
       told.local_rank = number(from.local_rank, 0);
       if (told.local_size != -1)
         below(from.local_rank, told.local_rank, from.local_size, told.local_size);
@@ -79,28 +82,19 @@ class launch_environment {
   }
 
  private:
-  const char* value(const char* name) const { return lookup_(name); }
-  std::string_view text(const char* name) const {
-    const char* const found = value(name);
-    return found == nullptr ? std::string_view() : std::string_view(found);
-  }
-  message is(const char* name) const {
-    return message() << "launch from the environment: " << name << " is \"" << text(name) << "\"";
-  }
-
   /// The first launcher both of whose variables are set. One alone may stand there for another reason, so it is a
   /// mistake only where nothing better is found; not so our own.
   const launcher_variables& chosen() const {
     const launcher_variables* half = nullptr;
     for (const launcher_variables* const each : known_launchers) {
-      const bool rank = value(each->rank) != nullptr;
-      const bool size = value(each->size) != nullptr;
+      const bool rank = is_set(each->rank);
+      const bool size = is_set(each->size);
       if (rank && size) return *each;
       if ((rank || size) && half == nullptr) half = each;
       if (half == &tutti_variables) break;
     }
     if (half != nullptr) {
-      const bool rank = value(half->rank) != nullptr;
+      const bool rank = is_set(half->rank);
       const char* const set = rank ? half->rank : half->size;
       const char* const missing = rank ? half->size : half->rank;
       throw usage_error(is(set) << ", but " << missing << " is not set, expected both");
@@ -115,21 +109,6 @@ class launch_environment {
     throw usage_error(nothing);
   }
 
-  /// The value of the variable as a number from `least` to INT_MAX.
-  int number(const char* name, int least) const {
-    const std::string_view digits = text(name);
-    long long sum = 0;
-    bool good = !digits.empty();
-    for (const char digit : digits) {
-      good = good && digit >= '0' && digit <= '9';
-      if (!good) break;
-      sum = 10 * sum + (digit - '0');
-      good = sum <= INT_MAX;
-    }
-    if (!good || sum < least)
-      throw usage_error(is(name) << ", expected a whole number from " << least << " to " << INT_MAX);
-    return static_cast<int>(sum);
-  }
   void below(const char* name, int found, const char* limit_name, int limit) const {
     if (found >= limit) throw usage_error(is(name) << ", expected less than " << limit_name << ", which is " << limit);
   }
@@ -188,7 +167,7 @@ class launch_environment {
       }
     } else if (&from == &slurm_variables) {
       add(told, "SLURM_JOB_ID");
-      add(told, value("SLURM_STEP_ID") != nullptr ? "SLURM_STEP_ID" : "SLURM_STEPID");
+      add(told, is_set("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID");
     }
     return told.empty() ? named_process("parent process", getppid()) : told;
   }
@@ -201,8 +180,6 @@ class launch_environment {
     for (const char c : key) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
     return h;
   }
-
-  Lookup& lookup_;
 };
 
 }  // namespace detail

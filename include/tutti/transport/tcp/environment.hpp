@@ -3,6 +3,7 @@
 
 // What the environment says of a job whose ranks talk through TCP.
 
+#include <tutti/core/environment_variables.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/job_hash.hpp>
@@ -10,7 +11,6 @@
 #include <tutti/transport/tcp/options.hpp>
 
 #include <chrono>
-#include <climits>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -42,9 +42,12 @@ inline int port_of_job(std::string_view job) { return 15000 + static_cast<int>(j
 
 /// Reads what `lookup(name)` finds: the value of a variable, or null. `Launched` is a `tutti::launched`.
 template <class Launched, class Lookup>
-class tcp_environment {
+class tcp_environment : environment_variables<Lookup> {
+  using variables = environment_variables<Lookup>;
+  using variables::is, variables::is_set, variables::number, variables::text;
+
  public:
-  tcp_environment(const Launched& me, Lookup& lookup) : me_(me), lookup_(lookup) {}
+  tcp_environment(const Launched& me, Lookup& lookup) : variables(lookup), me_(me) {}
 
   tcp_options read() const {
     tcp_options o;
@@ -68,35 +71,12 @@ class tcp_environment {
   }
 
  private:
-  bool is_set(const char* name) const { return lookup_(name) != nullptr; }
-  std::string text(const char* name) const {
-    const char* const found = lookup_(name);
-    return found == nullptr ? "" : found;
-  }
-  message is(const char* name) const {
-    return message() << "launch from the environment: " << name << " is \"" << text(name) << "\"";
-  }
-  /// The value of the variable as a number from `least` to INT_MAX.
-  int number(const char* name, int least) const {
-    long long sum = 0;
-    const std::string digits = text(name);
-    bool good = !digits.empty();
-    for (const char digit : digits) {
-      good = good && digit >= '0' && digit <= '9';
-      if (!good) break;
-      sum = 10 * sum + (digit - '0');
-      good = sum <= INT_MAX;
-    }
-    if (!good || sum < least)
-      throw usage_error(is(name) << ", expected a whole number from " << least << " to " << INT_MAX);
-    return static_cast<int>(sum);
-  }
   void read_ports(tcp_options& o) const {
     if (!is_set("TUTTI_PORTS")) return;
-    const std::string ports = text("TUTTI_PORTS");
+    const std::string_view ports = text("TUTTI_PORTS");
     const std::size_t dash = ports.find('-');
-    const std::string_view first = std::string_view(ports).substr(0, dash);
-    const std::string_view last = dash == std::string::npos ? first : std::string_view(ports).substr(dash + 1);
+    const std::string_view first = ports.substr(0, dash);
+    const std::string_view last = dash == std::string_view::npos ? first : ports.substr(dash + 1);
     if (!parse_port(first, o.first_port) || !parse_port(last, o.last_port) || o.first_port < 1 ||
         o.last_port < o.first_port)
       throw usage_error(is("TUTTI_PORTS")
@@ -108,7 +88,7 @@ class tcp_environment {
   bool by_slurm() const { return me_.source.starts_with("SLURM_"); }
 
   std::string master() const {
-    std::string host = text("MASTER_ADDR");
+    std::string host(text("MASTER_ADDR"));
     int port = 0;
     if (is_set("MASTER_PORT") && (!parse_port(text("MASTER_PORT"), port) || port == 0))
       throw usage_error(is("MASTER_PORT") << ", expected a port from 1 to 65535");
@@ -150,7 +130,6 @@ class tcp_environment {
   }
 
   const Launched& me_;
-  Lookup& lookup_;
 };
 
 /// The options of the rank that a launcher says this is (`tutti::from_environment`), from the variables that

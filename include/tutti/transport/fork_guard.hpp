@@ -32,6 +32,11 @@ class fork_guard {
 
   void arm() noexcept { armed_->store(true, std::memory_order_relaxed); }
   bool armed() const noexcept { return armed_->load(std::memory_order_relaxed); }
+  /// Throws `usage_error`: this is not that process.
+  [[noreturn, gnu::noinline, gnu::cold]] static void refuse(int rank) {
+    throw usage_error(message() << "this process was made by fork() in rank " << rank
+                                << " and is no rank: only the process that joined the group may use the communicator");
+  }
 
  private:
   static constexpr std::size_t bytes = 4096;

@@ -198,12 +198,12 @@ class processes_group {
     check();
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
-    if (!guard_.armed()) raise_forked();
+    if (!guard_.armed()) fork_guard::refuse(rank_);
     why().raise();
   }
   /// Throws `usage_error` in a process that a rank has forked.
   void refuse_forked() const {
-    if (!guard_.armed()) raise_forked();
+    if (!guard_.armed()) fork_guard::refuse(rank_);
   }
   /// The group becomes unusable; the first reason stays. Wakes everyone.
   [[gnu::noinline, gnu::cold]] void fail(const failure& f) noexcept {
@@ -369,11 +369,6 @@ class processes_group {
       state(rank).bell.wake();
     }
   }
-  [[noreturn, gnu::noinline, gnu::cold]] void raise_forked() const {
-    throw usage_error(message() << "this process was made by fork() in rank " << rank_
-                                << " and is no rank: only the process that joined the group may use the communicator");
-  }
-
   const call_signature* signature_at(std::uint64_t place) {
     for (const known_signature& known : read_)
       if (known.place == place) return known.signature;

@@ -10,7 +10,11 @@
 #include <sys/resource.h>
 #include <cerrno>
 #include <chrono>
+#include <new>
+#include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace tutti::detail {
 
@@ -35,10 +39,28 @@ inline bool is_shortage(const asio::error_code& wrong) {
   return false;
 }
 
+/// What `f()` returns, which is a part of the start: what the system refuses comes out as `resource_error`.
+template <class F>
+auto with_start_errors(const tcp_options& options, F&& f) {
+  try {
+    return f();
+  } catch (const error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw resource_error(tcp_text(options) << "the system refused memory");
+  } catch (const std::system_error& e) {
+    throw resource_error(tcp_text(options) << "the start failed: " << shortage_text(e.code()));
+  }
+}
+
+/// That span, or the longest that clocks can count.
+inline std::chrono::milliseconds countable(std::chrono::milliseconds span) {
+  constexpr std::chrono::milliseconds most = std::chrono::hours(24 * 365 * 10);
+  return span < most ? span : most;
+}
 /// Then, or never if that is too far away to be counted.
 inline std::chrono::steady_clock::time_point time_in(std::chrono::milliseconds span) {
-  constexpr std::chrono::milliseconds most = std::chrono::hours(24 * 365 * 10);
-  return std::chrono::steady_clock::now() + (span < most ? span : most);
+  return std::chrono::steady_clock::now() + countable(span);
 }
 
 /// What the options say, taken apart.

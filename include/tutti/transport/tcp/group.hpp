@@ -21,9 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <string_view>
-#include <system_error>
 
 namespace tutti::detail {
 
@@ -36,10 +34,10 @@ class tcp_group {
   /// Meets the others. Throws `usage_error`, `timed_out` naming the ranks that did not come, `mismatch` if their
   /// programs differ, `resource_error`.
   explicit tcp_group(const tcp_options& options)
-      : rank_(options.rank), size_(options.size), heartbeat_(heartbeat_of(options)) {
+      : rank_(options.rank), size_(options.size), heartbeat_(countable(options.heartbeat)) {
     guard_.arm();
     descriptor_owner adopted(options.listener);
-    try {
+    with_start_errors(options, [&] {
       all_ = std::make_unique<parts>(size_);
       if (size_ == 1) {
         check_options(options);
@@ -50,13 +48,7 @@ class tcp_group {
       tuning_.grace = heartbeat_;  // a network may be silent for so long
       for (tcp_connection& c : all_->connections) c.tune(tuning_);
       if (all_->service != nullptr) all_->service->start();
-    } catch (const error&) {
-      throw;
-    } catch (const std::bad_alloc&) {
-      throw resource_error(tcp_text(options) << "the system refused memory");
-    } catch (const std::system_error& e) {
-      throw resource_error(tcp_text(options) << "the start failed: " << shortage_text(e.code()));
-    }
+    });
   }
   tcp_group(const tcp_group&) = delete;
   tcp_group& operator=(const tcp_group&) = delete;
@@ -79,10 +71,7 @@ class tcp_group {
       raise();
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
-    if (!guard_.armed())
-      throw usage_error(
-          message() << "this process was made by fork() in rank " << rank_
-                    << " and is no rank: only the process that joined the group may use the communicator");
+    if (!guard_.armed()) fork_guard::refuse(rank_);
     all_->state.why().raise();
   }
   /// The group becomes unusable; the first reason stays, for all ranks.

@@ -6,6 +6,7 @@
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
+#include <tutti/transport/tcp/check_options.hpp>
 #include <tutti/transport/tcp/connection.hpp>
 #include <tutti/transport/tcp/control.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
@@ -35,11 +36,6 @@
 
 namespace tutti::detail {
 
-/// The heartbeat that the options say, or the longest that clocks can count.
-inline std::chrono::milliseconds heartbeat_of(const tcp_options& options) {
-  return std::min(options.heartbeat, std::chrono::milliseconds(std::chrono::hours(24 * 365 * 10)));
-}
-
 /// The service thread of one rank and what runs on it: the control plane, and the door that data connections come
 /// through. It sleeps in the kernel while nothing happens, and takes no signals. What other threads want of it they
 /// post.
@@ -57,7 +53,7 @@ class tcp_service {
         rank_(options.rank),
         patience_(std::min(options.heartbeat, longest_farewell)),
         membership_(meet(options, adopted)),
-        control_(io_, options.rank, options.size, heartbeat_of(options), std::move(membership_.control), *this),
+        control_(io_, options.rank, options.size, countable(options.heartbeat), std::move(membership_.control), *this),
         door_(io_, options, membership_, *this),
         farewell_(io_),
         work_(io_.get_executor()) {}

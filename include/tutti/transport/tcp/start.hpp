@@ -19,8 +19,6 @@
 
 #include <chrono>
 #include <memory>
-#include <new>
-#include <system_error>
 #include <utility>
 
 namespace tutti::detail {
@@ -81,7 +79,7 @@ inline tcp_membership meet_alone(asio::io_context& io, tcp_listener listener) {
 template <class Resolver = tcp_resolver>
 tcp_membership tcp_meet(asio::io_context& io, const tcp_options& options, const tcp_settings& settings = {},
                         Resolver resolver = {}) {
-  try {
+  return with_start_errors(options, [&] {
     descriptor_owner given = listener_of(options);
     const tcp_plan plan = check_options(options);
     tcp_listener listener(io);
@@ -91,13 +89,7 @@ tcp_membership tcp_meet(asio::io_context& io, const tcp_options& options, const 
     if (options.size == 1) return meet_alone(io, std::move(listener));
     if (options.rank == 0) return meet_as_host(io, options, settings, plan, std::move(listener), resolver);
     return tcp_rendezvous_guest<Resolver>(io, options, settings, plan, std::move(listener), resolver).join();
-  } catch (const error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw resource_error(tcp_text(options) << "the system refused memory");
-  } catch (const std::system_error& e) {
-    throw resource_error(tcp_text(options) << "the start failed: " << shortage_text(e.code()));
-  }
+  });
 }
 
 }  // namespace tutti::detail

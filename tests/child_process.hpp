@@ -4,7 +4,6 @@
 // What tests need that fork: deadlines without a thread, children that do not outlive their test, and counts of what
 // may be left behind.
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -22,6 +21,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "descriptors.hpp"
 
 namespace test {
 
@@ -47,16 +48,6 @@ class alarm_limit {
  private:
   static inline char text_[512];
 };
-
-/// How many descriptors this process has open.
-inline int open_descriptors() {
-  int result = -1;  // the one that is counted with
-  DIR* const folder = opendir("/proc/self/fd");
-  if (folder == nullptr) std::abort();
-  while (const dirent* const entry = readdir(folder)) result += entry->d_name[0] != '.';
-  closedir(folder);
-  return result;
-}
 
 /// Whether this process has any child, running or to be waited for.
 inline bool has_children() {

@@ -13,7 +13,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <numeric>
@@ -27,6 +26,7 @@
 #include <vector>
 
 #include "deadline.hpp"
+#include "descriptors.hpp"
 
 namespace {
 
@@ -88,10 +88,6 @@ std::string refusal(F f) {
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::ptrdiff_t open_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
-}
 
 struct sample {
   double value = 1.5;
@@ -201,7 +197,7 @@ TEST_CASE("a buffer comes from the transport's own memory, and goes back there")
 
 TEST_CASE("a buffer may outlive communicator, group and transport, and end on any thread in any order") {
   const test::deadline limit(20s);
-  const std::ptrdiff_t before = open_descriptors();
+  const int before = test::open_descriptors();
   std::vector<std::optional<shared_buffer<int>>> kept_buffers(8);
   run<with_segment>(2, [&](auto& comm) {
     for (std::size_t i = 0; i < 4; ++i) {
@@ -211,7 +207,7 @@ TEST_CASE("a buffer may outlive communicator, group and transport, and end on an
     }
   });
   CHECK((*kept_buffers[5])[99'999] == 1);
-  CHECK(open_descriptors() == before + 2);  // two segments
+  CHECK(test::open_descriptors() == before + 2);  // two segments
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -221,7 +217,7 @@ TEST_CASE("a buffer may outlive communicator, group and transport, and end on an
     });
   }
   for (std::thread& t : threads) t.join();
-  CHECK(open_descriptors() == before);
+  CHECK(test::open_descriptors() == before);
 }
 
 TEST_CASE("buffers may end on one thread while their rank takes others") {

@@ -8,7 +8,6 @@
 
 #include <doctest/doctest.h>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "communicator/outcome.hpp"
+#include "descriptors.hpp"
 
 namespace test {
 
@@ -63,27 +63,6 @@ inline bool handed_over(const descriptor_owner& from, const descriptor_owner& to
   return fstat(from.get(), &a) == 0 && fstat(to.get(), &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev &&
          from.get() != to.get() && (fcntl(to.get(), F_GETFD) & FD_CLOEXEC) != 0;
 }
-
-inline int open_descriptors() {
-  DIR* const folder = opendir("/proc/self/fd");
-  REQUIRE(folder != nullptr);
-  int count = 0;
-  while (readdir(folder) != nullptr) ++count;
-  closedir(folder);
-  return count;
-}
-
-/// Checks in the end that no descriptor has been left open.
-class no_leak {
- public:
-  no_leak() = default;
-  no_leak(const no_leak&) = delete;
-  no_leak& operator=(const no_leak&) = delete;
-  ~no_leak() { CHECK(open_descriptors() == before_); }
-
- private:
-  int before_ = open_descriptors();
-};
 
 /// Threads, and how each ended.
 class crew {

@@ -398,7 +398,7 @@ TEST_CASE("E9 rank 0 may not open enough descriptors: every rank is told the lim
   const no_leak descriptors;
   const descriptor_owner segment = memory();
   const std::string job = new_job();
-  const auto allowed = static_cast<rlim_t>(open_descriptors() + 6);
+  const auto allowed = static_cast<rlim_t>(open_descriptors() + 9);
   child rank_0([&] {
     const rlimit few{allowed, allowed};
     if (setrlimit(RLIMIT_NOFILE, &few) != 0) return 2;

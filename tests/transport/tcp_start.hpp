@@ -9,7 +9,6 @@
 #include <doctest/doctest.h>
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -28,6 +27,7 @@
 #include <vector>
 
 #include "communicator/outcome.hpp"
+#include "descriptors.hpp"
 
 namespace test {
 
@@ -38,27 +38,6 @@ using tutti::detail::tcp_hello;
 using tutti::detail::tcp_member;
 using tutti::detail::tcp_membership;
 using tutti::detail::tcp_settings;
-
-inline int open_descriptors() {
-  DIR* const folder = opendir("/proc/self/fd");
-  REQUIRE(folder != nullptr);
-  int count = 0;
-  while (readdir(folder) != nullptr) ++count;
-  closedir(folder);
-  return count;
-}
-
-/// Checks in the end that no descriptor has been left open.
-class no_leak {
- public:
-  no_leak() = default;
-  no_leak(const no_leak&) = delete;
-  no_leak& operator=(const no_leak&) = delete;
-  ~no_leak() { CHECK(open_descriptors() == before_); }
-
- private:
-  int before_ = open_descriptors();
-};
 
 /// Leaves this process no descriptor while it lives, beside those that it has.
 class no_more_descriptors {

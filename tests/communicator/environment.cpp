@@ -9,33 +9,24 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <map>
 #include <string>
 #include <string_view>
 
 #include "communicator/outcome.hpp"
+#include "communicator/variables.hpp"
 
 namespace {
 
-using variables = std::map<std::string, std::string>;
+using test::variables;
+using test::with;
 
-tutti::launched read(const variables& set) {
-  return tutti::from_environment([&](const char* name) -> const char* {
-    const auto found = set.find(name);
-    return found == set.end() ? nullptr : found->second.c_str();
-  });
-}
+tutti::launched read(const variables& set) { return tutti::from_environment(test::lookup_in(set)); }
 
 /// The text of the usage error that reading ends in.
 std::string refusal(const variables& set) {
   const test::outcome o = test::outcome_of([&] { read(set); });
   CHECK(o.kind == "usage_error");
   return o.text;
-}
-
-variables with(variables set, const variables& more) {
-  for (const auto& [name, value] : more) set[name] = value;
-  return set;
 }
 
 const variables torch{{"RANK", "5"},

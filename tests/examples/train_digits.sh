@@ -237,16 +237,21 @@ for victim in 0 2; do
   [[ $code == 1 && $(wc -l <err) == 1 ]] && grep -qE "^train_digits: rank $victim was killed by signal 9 \(Killed\)" err ||
     fail "rank $victim was killed: exit code $code, '$(cat err)'"
 done
-launched 3 --epochs 1000000
-until_trains
-kill -KILL "$(children_of "${started[1]}")"
-cat <&3 >/dev/null
-for rank in 0 2; do
-  ended 1 $rank
-  grep -qE '^train_digits: rank 1 \(process [0-9]+\) has ended without a word' err.$rank && [[ $(wc -l <err.$rank) == 1 ]] ||
-    fail "launched rank 1 was killed, rank $rank: '$(cat err.$rank)'"
-done
-exec 3<&-
+
+# Rank 1 of three that a launcher started is killed, and the others say so as the pattern says.
+rank_1_is_killed() {
+  launched 3 --epochs 1000000
+  until_trains
+  kill -KILL "$(children_of "${started[1]}")"
+  cat <&3 >/dev/null
+  for rank in 0 2; do
+    ended 1 $rank
+    grep -qE "^train_digits: $1 has ended without a word" err.$rank && [[ $(wc -l <err.$rank) == 1 ]] ||
+      fail "launched rank 1 was killed, rank $rank: '$(cat err.$rank)'"
+  done
+  exec 3<&-
+}
+rank_1_is_killed 'rank 1 \(process [0-9]+\)'
 
 # --- the same over TCP, where the program has it
 if "$program" --transport tcp --ranks 2 2>&1 | grep -q 'built without Asio'; then
@@ -261,16 +266,7 @@ else
   for rank in 0 1 2; do ended 0 $rank; done
   cmp -s <(results processes) <(results output) || fail "ranks over TCP give something else than forked ones"
   cmp -s processes.svg tcp.svg || fail "ranks over TCP draw something else"
-  launched 3 --epochs 1000000
-  until_trains
-  kill -KILL "$(children_of "${started[1]}")"
-  cat <&3 >/dev/null
-  for rank in 0 2; do
-    ended 1 $rank
-    grep -qE '^train_digits: rank 1 has ended without a word' err.$rank && [[ $(wc -l <err.$rank) == 1 ]] ||
-      fail "rank 1 was killed over TCP, rank $rank: '$(cat err.$rank)'"
-  done
-  exec 3<&-
+  rank_1_is_killed 'rank 1'
 fi
 
 # On a terminal one line is redrawn; the last lines are the same.

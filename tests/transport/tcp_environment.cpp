@@ -8,21 +8,19 @@
 
 #include <doctest/doctest.h>
 
-#include <map>
 #include <set>
 #include <string>
 
 #include "communicator/outcome.hpp"
+#include "communicator/variables.hpp"
 
 namespace {
 
-using variables = std::map<std::string, std::string>;
+using test::variables;
+using test::with;
 
 tutti::tcp_options read(const variables& set) {
-  const auto lookup = [&](const char* name) -> const char* {
-    const auto found = set.find(name);
-    return found == set.end() ? nullptr : found->second.c_str();
-  };
+  const auto lookup = test::lookup_in(set);
   return tutti::detail::tcp_options_from_environment(tutti::from_environment(lookup), lookup);
 }
 
@@ -31,11 +29,6 @@ std::string refusal(const variables& set) {
   const test::outcome o = test::outcome_of([&] { read(set); });
   CHECK(o.kind == "usage_error");
   return o.text;
-}
-
-variables with(variables set, const variables& more) {
-  for (const auto& [name, value] : more) set[name] = value;
-  return set;
 }
 
 const variables torch{{"RANK", "5"},

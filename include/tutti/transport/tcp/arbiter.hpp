@@ -168,6 +168,7 @@ class tcp_arbiter {
     for (const question& q : questions_)
       if (q.what == purpose::lateness) return true;  // who asked first is answered first
     std::vector<int> all;
+    all.reserve(ranks_.size());
     for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
     const std::uint64_t ticket = ask(purpose::lateness, from, m, all, 0);
     if (ticket != 0) out_->expire(ticket, patience_ms);

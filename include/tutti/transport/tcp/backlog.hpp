@@ -13,7 +13,7 @@ namespace tutti::detail {
 class tcp_backlog_pool {
  public:
   struct piece {
-    static constexpr std::size_t size = 16 * 1024 - sizeof(void*);
+    static constexpr std::size_t size = std::size_t{16} * 1024 - sizeof(void*);
     piece* next;
     std::byte bytes[size];
   };

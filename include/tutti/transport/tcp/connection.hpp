@@ -147,10 +147,11 @@ class basic_tcp_connection {
 
   /// The lane ends by an exception: its memory is neither read nor written any more. The group has failed.
   void abandon(std::uint32_t lane) noexcept {
-    if (reader_.find(lane) == nullptr) return;
+    tcp_lane_end* const end = reader_.find(lane);
+    if (end == nullptr) return;
     reader_.forget(lane);
     if (!output_.drop(lane)) write_error_ = EPIPE;
-    reader_.lane(lane).unsent = 0;
+    end->unsent = 0;
   }
 
   // ---- What has gone wrong
@@ -170,7 +171,7 @@ class basic_tcp_connection {
   }
 
  private:
-  static constexpr std::size_t staging_bytes = 16 * 1024;
+  static constexpr std::size_t staging_bytes = std::size_t{16} * 1024;
   static constexpr std::size_t small_bytes = 1024;
   // After so many bytes a rank that only sends looks whether it has been asked to pause.
   static constexpr std::size_t most_unread = std::size_t{8} << 20;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/fault_point.hpp>
+#include <tutti/transport/tcp/cancel.hpp>
 #include <tutti/transport/tcp/handshake.hpp>
 #include <tutti/transport/tcp/listener.hpp>
 #include <tutti/transport/tcp/plain.hpp>
@@ -61,7 +62,7 @@ struct tcp_dial : std::enable_shared_from_this<tcp_dial<Security>> {
   }
   void give_up() noexcept {
     given_up = true;
-    timer.cancel();
+    cancel(timer);
     asio::error_code ignored;
     socket.close(ignored);
   }

@@ -6,6 +6,7 @@
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
+#include <tutti/transport/tcp/cancel.hpp>
 #include <tutti/transport/tcp/check_options.hpp>
 #include <tutti/transport/tcp/dial.hpp>
 #include <tutti/transport/tcp/gate.hpp>
@@ -234,8 +235,8 @@ class tcp_door {
     void give_up(neighbour& n) noexcept {
       if (n.mine) {
         if (n.mine->dial) n.mine->dial->give_up();
-        n.mine->pause.cancel();
-        n.mine->limit.cancel();
+        cancel(n.mine->pause);
+        cancel(n.mine->limit);
         n.mine.reset();
       }
       if (n.theirs) close(*n.theirs);
@@ -303,18 +304,18 @@ class tcp_door {
       return {tcp_answer::refusal(reason, who), reason.text};
     }
     /// Says that, and closes.
-    void dismiss(std::pair<tcp_answer, std::string> what, socket&& line) {
-      const visit_pointer v = keep(std::move(what), std::move(line));
+    void dismiss(const std::pair<tcp_answer, std::string>& what, socket&& line) {
+      const visit_pointer v = keep(what, std::move(line));
       leaving.push_back(v);
       write(v, [self = this->shared_from_this(), v](const asio::error_code&) {
         close(*v);
         self->leaving.remove(v);
       });
     }
-    visit_pointer keep(std::pair<tcp_answer, std::string> what, socket&& line) {
-      const auto v = std::make_shared<visit>(io, std::move(line));
+    visit_pointer keep(const std::pair<tcp_answer, std::string>& what, socket&& line) {
+      auto v = std::make_shared<visit>(io, std::move(line));
       v->frame = what.first.encode();
-      v->text = std::move(what.second);
+      v->text = what.second;
       return v;
     }
     template <class Then>
@@ -328,7 +329,7 @@ class tcp_door {
     }
     static void close(visit& v) noexcept {
       asio::error_code ignored;
-      v.limit.cancel();
+      cancel(v.limit);
       v.line.close(ignored);
     }
 

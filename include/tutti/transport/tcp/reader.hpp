@@ -54,6 +54,7 @@ class tcp_reader {
   }
   /// Null if nothing is known of it.
   const tcp_lane_end* find(std::uint32_t index) const { return index < lanes_.size() ? lanes_[index] : nullptr; }
+  tcp_lane_end* find(std::uint32_t index) { return index < lanes_.size() ? lanes_[index] : nullptr; }
   bool held(std::uint32_t index) const {
     const tcp_lane_end* const l = find(index);
     return l != nullptr && l->held;

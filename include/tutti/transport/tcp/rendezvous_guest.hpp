@@ -223,7 +223,7 @@ class tcp_rendezvous_guest {
     text << "no answer of " << rank_0() << " for " << static_cast<long long>(options_.start_timeout.count())
          << " ms: " << (trouble_.empty() ? std::string("it has no address") : trouble_)
          << "; has rank 0 started, and is master (MASTER_ADDR, MASTER_PORT) its address?";
-    if (short_) throw resource_error(text);
+    if (short_) throw resource_error(text << "; meanwhile " << shortage_text(short_));
     throw timed_out(0, text);
   }
 

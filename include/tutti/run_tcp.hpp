@@ -23,15 +23,15 @@ namespace detail {
 
 /// What a rank does from beginning to end: returns when all ranks have left. `failed(failure)` is told why the group
 /// failed, if it did, while what was thrown is on its way.
-template <class F, class Failed>
+template <class Transport, class F, class Failed>
 void run_tcp_rank(const tcp_options& options, F& f, Failed&& failed) {
-  tcp_group group(options);
+  typename Transport::group_type group(options);
   const auto fail = [&](const char* what) {
     group.fail({errc::peer_failed, options.rank, message() << "rank " << options.rank << " failed: " << what});
     failed(group.why());
   };
   try {
-    communicator<tcp> comm{tcp(group)};
+    communicator<Transport> comm{Transport(group)};
     f(comm);
     group.check();
     group.leave();
@@ -61,7 +61,7 @@ void run_tcp_rank(const tcp_options& options, F& f, Failed&& failed) {
 template <class F>
 void run_tcp(const tcp_options& options, F&& f) {
   TUTTI_FAULT_RANK(options.rank);
-  detail::run_tcp_rank(options, f, [](const failure&) {});
+  detail::run_tcp_rank<tcp>(options, f, [](const failure&) {});
 }
 
 /// The same as the rank that this process is among those that a launcher has started: torchrun, srun, an mpirun, or a
@@ -82,7 +82,7 @@ void run_tcp(int size, F&& f) {
   detail::run_threads(
       size,
       [&](int rank) {
-        detail::run_tcp_rank(all.options(rank), f, [&](const failure& why) {
+        detail::run_tcp_rank<tcp>(all.options(rank), f, [&](const failure& why) {
           if (why.kind == errc::peer_failed) culprit.store(why.peer, std::memory_order_relaxed);
         });
       },

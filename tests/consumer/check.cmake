@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
 
-# Builds and runs the consumer, `how` it may use tutti: find_package or add_subdirectory; without tutti::tcp, with it, and
-# where Asio is not found.
-# Arguments: how, tcp (whether the build offers it), source and build (tutti's directories), scratch, generator, compiler,
+# Builds and runs the consumer, `how` it may use tutti: find_package or add_subdirectory; without tutti::tcp, with it,
+# with tutti::tcp_tls, and where Asio or OpenSSL is not found.
+# Arguments: how, tcp and tls (whether the build offers it), source and build (tutti's directories), scratch, generator, compiler,
 # flags, asio (the folder of its headers, if it is known).
 cmake_minimum_required(VERSION 3.25)
 set(CMAKE_EXECUTE_PROCESS_COMMAND_ECHO STDOUT)
@@ -17,6 +17,9 @@ if(how STREQUAL find_package)
   file(GLOB_RECURSE wanted RELATIVE "${source}/include" "${source}/include/*")
   if(NOT tcp)
     list(FILTER wanted EXCLUDE REGEX "^tutti/(run_tcp|transport/tcp(/.*)?)\\.hpp$")
+  endif()
+  if(NOT tls)
+    list(FILTER wanted EXCLUDE REGEX "^tutti/(run_tcp_tls|transport/tcp_tls|transport/tcp/tls(_.*)?)\\.hpp$")
   endif()
   file(GLOB_RECURSE installed RELATIVE "${scratch}/installed/include" "${scratch}/installed/include/*")
   set(missing ${wanted})
@@ -48,6 +51,7 @@ set(configure "${CMAKE_COMMAND}" -S "${source}/tests/consumer" -G "${generator}"
               "-DCMAKE_CXX_FLAGS=${flags}" "${where}")
 set(with_asio "-DTUTTI_ASIO_INCLUDE_DIR=${asio}")
 set(without_asio "-DTUTTI_ASIO_INCLUDE_DIR=${scratch}/nowhere" -DCMAKE_DISABLE_FIND_PACKAGE_asio=TRUE)
+set(without_openssl -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=TRUE)
 
 # That the consumer, configured with these arguments, builds and runs.
 function(works)
@@ -74,11 +78,25 @@ if(how STREQUAL find_package)
   else()
     stops("tutti was installed without component tcp" -DTCP=ON)
   endif()
+  if(tls)
+    works(-DTLS=ON ${with_asio})
+    execute_process(COMMAND "${scratch}/build/my_tls_program" COMMAND_ERROR_IS_FATAL ANY)
+    stops("tutti's component tcp_tls needs OpenSSL: OpenSSL 1.1.1 or newer was not found" -DTLS=ON ${with_asio}
+          ${without_openssl})
+  elseif(tcp)
+    stops("tutti was installed without component tcp_tls" -DTLS=ON ${with_asio})
+  endif()
 else()
   works(${without_asio})
   stops("TUTTI_TCP is ON, but Asio 1.22 or newer was not found" -DTUTTI_TCP=ON ${without_asio})
   if(tcp)
     works(-DTCP=ON ${with_asio})
     execute_process(COMMAND "${scratch}/build/my_tcp_program" COMMAND_ERROR_IS_FATAL ANY)
+    stops("TUTTI_TCP_TLS is ON, but OpenSSL 1.1.1 or newer was not found" -DTUTTI_TCP_TLS=ON -DTCP=ON ${with_asio}
+          ${without_openssl})
+  endif()
+  if(tls)
+    works(-DTLS=ON ${with_asio})
+    execute_process(COMMAND "${scratch}/build/my_tls_program" COMMAND_ERROR_IS_FATAL ANY)
   endif()
 endif()

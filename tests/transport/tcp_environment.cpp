@@ -162,6 +162,9 @@ TEST_CASE("C10: what the user sets") {
                                                  {"TUTTI_INTERFACE", "eth0"},
                                                  {"TUTTI_PORTS", "20000-20100"},
                                                  {"TUTTI_LISTENER", "7"},
+                                                 {"TUTTI_TLS_CERTIFICATE", "a.crt"},
+                                                 {"TUTTI_TLS_KEY", "a.key"},
+                                                 {"TUTTI_TLS_AUTHORITY", "all.crt"},
                                                  {"TUTTI_START_TIMEOUT_MS", "1234"},
                                                  {"TUTTI_HEARTBEAT_MS", "567"},
                                                  {"TUTTI_BUSY_POLL_US", "0"}}));
@@ -171,6 +174,9 @@ TEST_CASE("C10: what the user sets") {
   CHECK(o.first_port == 20000);
   CHECK(o.last_port == 20100);
   CHECK(o.listener == 7);
+  CHECK(o.certificate == "a.crt");
+  CHECK(o.private_key == "a.key");
+  CHECK(o.authority == "all.crt");
   CHECK(o.start_timeout.count() == 1234);
   CHECK(o.heartbeat.count() == 567);
   CHECK(o.busy_poll.count() == 0);

@@ -4,6 +4,7 @@
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/tcp/output.hpp>
+#include <tutti/transport/tcp/plain_wire.hpp>
 #include <tutti/transport/tcp/reader.hpp>
 #include <tutti/transport/tcp/socket_io.hpp>
 #include <tutti/transport/tcp/tuning.hpp>
@@ -15,7 +16,6 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace tutti::detail {
@@ -24,12 +24,13 @@ namespace tutti::detail {
 /// `establish` it once and `shut_down` it.
 ///
 /// Whoever looks for a message reads what has come, and writes what waits. No call waits.
-class tcp_connection {
+template <class Wire>
+class basic_tcp_connection {
  public:
-  tcp_connection() = default;
-  tcp_connection(const tcp_connection&) = delete;
-  tcp_connection& operator=(const tcp_connection&) = delete;
-  ~tcp_connection() { close(); }
+  basic_tcp_connection() = default;
+  basic_tcp_connection(const basic_tcp_connection&) = delete;
+  basic_tcp_connection& operator=(const basic_tcp_connection&) = delete;
+  ~basic_tcp_connection() { close(); }
 
   void tune(const tcp_tuning& tuning) {
     call_bytes_ = tuning.call_bytes;
@@ -46,12 +47,12 @@ class tcp_connection {
     socket.release();
     socket.native_handle();
   }
-  { establish(descriptor_owner(socket.release())); }
+  { establish(descriptor_owner(wire_.take_over(std::forward<Socket>(socket)))); }
   bool established() const noexcept { return descriptor() >= 0; }
   int descriptor() const noexcept { return socket_.load(std::memory_order_acquire); }
   /// Nothing more is sent: the peer sees the end once it has read what was.
   void finish_sending() noexcept {
-    if (established()) ::shutdown(descriptor(), SHUT_WR);
+    if (established()) wire_.finish(descriptor());
   }
   /// Nothing more is sent or received, on either side.
   void shut_down() noexcept {
@@ -61,7 +62,10 @@ class tcp_connection {
   // ---- The thread of the rank
 
   /// Also when that thread has ended. What waits to be written is lost.
-  void close() noexcept { descriptor_owner(socket_.exchange(-1, std::memory_order_acq_rel)); }
+  void close() noexcept {
+    wire_.close();
+    descriptor_owner(socket_.exchange(-1, std::memory_order_acq_rel));
+  }
 
   /// Starts a message: true if its bytes are not needed any more, since they have been written, or copied as `copy`
   /// asks.
@@ -97,7 +101,7 @@ class tcp_connection {
   bool look(std::uint32_t lane) {
     tcp_lane_end& l = reader_.lane(lane);
     if (!l.arrived) {
-      if (!output_.empty()) flush();
+      if (!output_.empty() || owes()) flush();
       read(&l);
     }
     return reader_.see(l);
@@ -117,11 +121,12 @@ class tcp_connection {
       output_.end();
       look_for_pause();
     }
-    return output_.empty();
+    if (owes()) write_error_ = wire_.flush();
+    return output_.empty() && !owes();
   }
   /// Reads and writes what is possible, for all lanes.
   void advance() {
-    if (!output_.empty()) flush();
+    if (!output_.empty() || owes()) flush();
     if (has_read() || wants_to_read()) read(nullptr);
   }
 
@@ -130,12 +135,15 @@ class tcp_connection {
     return can_read() && (reader_.awaited() != 0 || (!output_.empty() && next_to_write() == nullptr));
   }
   bool wants_to_write() const {
-    return !output_.empty() && established() && write_error_ == 0 && next_to_write() != nullptr;
+    if (!established() || write_error_ != 0) return false;
+    return owes() || (!output_.empty() && next_to_write() != nullptr);
   }
   /// A message that is asked for has arrived, and whoever asked for it has not looked since.
   bool has_arrived() const { return reader_.unseen() != 0; }
   /// Something has been read and not looked at.
   bool has_read() const { return begin_ != end_; }
+  /// Something can be read although the descriptor does not say so.
+  bool holds() const { return Wire::buffers && can_read() && wire_.holds(); }
 
   /// The lane ends by an exception: its memory is neither read nor written any more. The group has failed.
   void abandon(std::uint32_t lane) noexcept {
@@ -156,8 +164,8 @@ class tcp_connection {
   /// True once: it is told to the group.
   bool tell() noexcept { return !std::exchange(told_, true); }
   [[gnu::noinline, gnu::cold]] std::string what() const {
-    if (error_ != 0) return std::generic_category().message(error_);
-    if (!ended_ && write_error_ != 0) return std::generic_category().message(write_error_);
+    if (error_ != 0) return wire_.what(error_);
+    if (!ended_ && write_error_ != 0) return wire_.what(write_error_);
     return reader_.between_frames() && begin_ == end_ ? "it ended the connection"
                                                       : "it ended the connection in a message";
   }
@@ -173,6 +181,7 @@ class tcp_connection {
   tcp_outgoing* next_to_write() const {
     return output_.next([this](std::uint32_t lane) { return reader_.held(lane); });
   }
+  bool owes() const { return Wire::buffers && established() && wire_.owes(); }
   bool can_read() const { return established() && !ended(); }
 
   void look_for_pause() {
@@ -185,7 +194,7 @@ class tcp_connection {
     encode(header, frame);
     const auto bytes = static_cast<std::size_t>(header.bytes);
     if (bytes != 0) std::memcpy(frame + tcp_header::size, data, bytes);
-    const socket_result result = socket_write(descriptor(), frame, least(tcp_header::size + bytes, call_bytes_));
+    const socket_result result = wire_.write(descriptor(), frame, least(tcp_header::size + bytes, call_bytes_));
     write_error_ = result.error;
     unread_ += result.bytes;
     return result.bytes;
@@ -202,7 +211,7 @@ class tcp_connection {
   bool write(tcp_outgoing& o) noexcept {
     for (;;) {
       const std::size_t asked = least(o.left(), call_bytes_);
-      const socket_result result = o.write(descriptor(), asked);
+      const socket_result result = o.write(wire_, descriptor(), asked);
       unread_ += result.bytes;
       if (o.left() == 0) return true;
       write_error_ = result.error;
@@ -224,7 +233,7 @@ class tcp_connection {
       std::size_t asked = 0;
       if (std::byte* const to = reader_.direct(); to != nullptr) {
         asked = least(reader_.left(), call_bytes_);
-        result = socket_read(descriptor(), to, asked);
+        result = wire_.read(descriptor(), to, asked);
         if (result.bytes != 0) reader_.filled(result.bytes);
       } else if (until != nullptr && until->bytes > staging_bytes - tcp_header::size && call_bytes_ > staging_bytes &&
                  reader_.at_start_of(*until)) {
@@ -232,7 +241,7 @@ class tcp_connection {
         result = read_straight(*until, asked);
       } else {
         asked = least(staging_bytes, call_bytes_);
-        result = socket_read(descriptor(), staging_, asked);
+        result = wire_.read(descriptor(), staging_, asked);
         begin_ = 0;
         end_ = result.bytes;
         begin_ = reader_.feed(staging_, end_, until, output_);
@@ -249,13 +258,14 @@ class tcp_connection {
   socket_result read_straight(const tcp_lane_end& until, std::size_t bytes) {
     iovec parts[2] = {{staging_, tcp_header::size}, {until.to, bytes - tcp_header::size}};
     std::byte* const to = until.to;
-    const socket_result result = socket_read(descriptor(), parts, 2);
+    const socket_result result = wire_.read(descriptor(), parts, 2);
     const std::size_t head = least(result.bytes, tcp_header::size);
     reader_.feed(staging_, head, nullptr, output_);
     if (result.bytes > head) reader_.feed(to, result.bytes - head, nullptr, output_);
     return result;
   }
 
+  [[no_unique_address]] Wire wire_;
   std::atomic<int> socket_{-1};
   bool ended_ = false;
   bool told_ = false;
@@ -270,5 +280,7 @@ class tcp_connection {
   std::size_t end_ = 0;
   std::byte staging_[staging_bytes];
 };
+
+using tcp_connection = basic_tcp_connection<tcp_plain_wire>;
 
 }  // namespace tutti::detail

@@ -33,17 +33,17 @@ namespace tutti::detail {
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
 /// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
 /// - `calls()`: the log of this rank's calls; `trouble()`: why it can make no more connections, empty if it can.
-template <class Owner>
+template <class Owner, class Socket = asio::ip::tcp::socket>
 class tcp_control {
   using clock = std::chrono::steady_clock;
-  using link = tcp_control_link<tcp_control>;
+  using link = tcp_control_link<tcp_control, Socket>;
   friend link;
   friend tcp_arbiter<tcp_control>;
 
  public:
   /// `sockets`: on rank 0 those to each rank, by rank, its own closed; else one, to rank 0.
   tcp_control(asio::io_context& io, int rank, int size, std::chrono::milliseconds heartbeat,
-              std::vector<asio::ip::tcp::socket> sockets, Owner& owner)
+              std::vector<Socket> sockets, Owner& owner)
       : io_(&io), owner_(&owner), rank_(rank), size_(size), heartbeat_(heartbeat), beat_(io), watch_timer_(io) {
     for (std::size_t i = 0; i < sockets.size(); ++i) {
       if (!sockets[i].is_open()) continue;

@@ -25,12 +25,12 @@ namespace tutti::detail {
 /// - `rested()`: `shut_down()` or, after `finish()`, `ended()` has become true.
 ///
 /// Stays where it is until nothing runs the io_context any more.
-template <class Owner>
+template <class Owner, class Socket = asio::ip::tcp::socket>
 class tcp_control_link {
   using clock = std::chrono::steady_clock;
 
  public:
-  tcp_control_link(asio::ip::tcp::socket socket, int rank, Owner& owner)
+  tcp_control_link(Socket socket, int rank, Owner& owner)
       : socket_(std::move(socket)), owner_(&owner), rank_(rank), heard_(clock::now()), spoke_(heard_) {}
   tcp_control_link(const tcp_control_link&) = delete;
   tcp_control_link& operator=(const tcp_control_link&) = delete;
@@ -150,7 +150,7 @@ class tcp_control_link {
     }
   }
 
-  asio::ip::tcp::socket socket_;
+  Socket socket_;
   Owner* owner_;
   int rank_;
   clock::time_point heard_;

@@ -5,6 +5,7 @@
 #include <tutti/transport/tcp/cancel.hpp>
 #include <tutti/transport/tcp/handshake.hpp>
 #include <tutti/transport/tcp/listener.hpp>
+#include <tutti/transport/tcp/plain.hpp>
 
 #include <asio/buffer.hpp>
 #include <asio/io_context.hpp>
@@ -22,35 +23,36 @@
 
 namespace tutti::detail {
 
-/// One attempt to reach a rank: connects, says hello, and hears the first answer. Handlers share it, so it may be given
-/// up at any time by `give_up()`; nothing is called then.
-struct tcp_dial : std::enable_shared_from_this<tcp_dial> {
-  enum class stages { connecting, greeting, answered };
+/// One attempt to reach a rank: connects, makes the connection secure, says hello, and hears the first answer. Handlers
+/// share it, so it may be given up at any time by `give_up()`; nothing is called then.
+template <class Security>
+struct tcp_dial : std::enable_shared_from_this<tcp_dial<Security>> {
+  enum class stages { connecting, securing, greeting, answered };
 
-  tcp_dial(asio::io_context& io, const asio::ip::tcp::endpoint& to, const tcp_hello& hello)
-      : context(io), endpoint(to), socket(io), timer(io), said(hello.encode()) {}
+  tcp_dial(asio::io_context& io, const asio::ip::tcp::endpoint& to, const tcp_hello& hello, const Security& how)
+      : context(io), security(how), endpoint(to), socket(io), timer(io), said(hello.encode()) {}
 
-  /// Calls `done(error)` when the answer is there, or it never will be. Either of the two steps, connecting and waiting
-  /// for the answer, may take `limit`.
+  /// Calls `done(error)` when the answer is there, or it never will be. Each of the three steps, connecting, making the
+  /// connection secure and waiting for the answer, may take `limit`.
   template <class Done>
   void start(std::chrono::nanoseconds limit, Done done) {
     asio::error_code wrong;
     open_socket(socket, endpoint.protocol(), wrong);
     if (wrong) {
-      asio::post(context, [self = shared_from_this(), done = std::move(done), wrong]() mutable {
+      asio::post(context, [self = this->shared_from_this(), done = std::move(done), wrong]() mutable {
         if (!self->given_up) done(wrong);
       });
       return;
     }
     watch(limit);
     TUTTI_FAULT_POINT("tcp.dial.connect");
-    socket.async_connect(endpoint,
-                         [self = shared_from_this(), limit, done = std::move(done)](asio::error_code failed) mutable {
-                           if (self->given_up) return;
-                           if (!failed) self->refuse_own_end(failed);
-                           if (failed) return self->end(failed, done);
-                           self->greet(limit, std::move(done));
-                         });
+    socket.async_connect(
+        endpoint, [self = this->shared_from_this(), limit, done = std::move(done)](asio::error_code failed) mutable {
+          if (self->given_up) return;
+          if (!failed) self->refuse_own_end(failed);
+          if (failed) return self->end(failed, done);
+          self->secure(limit, std::move(done));
+        });
   }
   /// Time is up: `done` is called soon.
   void interrupt() noexcept {
@@ -64,12 +66,13 @@ struct tcp_dial : std::enable_shared_from_this<tcp_dial> {
     asio::error_code ignored;
     socket.close(ignored);
   }
-  bool greeted() const { return stage != stages::connecting; }
+  bool greeted() const { return stage == stages::greeting || stage == stages::answered; }
   tcp_answer answer() const { return tcp_answer::decode(heard.data()); }
 
   asio::io_context& context;
+  Security security;
   asio::ip::tcp::endpoint endpoint;
-  asio::ip::tcp::socket socket;
+  typename Security::socket socket;
   asio::steady_timer timer;
   std::array<std::byte, tcp_hello::bytes> said;
   std::array<std::byte, tcp_answer::bytes> heard{};
@@ -80,7 +83,7 @@ struct tcp_dial : std::enable_shared_from_this<tcp_dial> {
  private:
   void watch(std::chrono::nanoseconds limit) {
     timer.expires_after(limit);
-    timer.async_wait([self = shared_from_this()](const asio::error_code& cancelled) {
+    timer.async_wait([self = this->shared_from_this()](const asio::error_code& cancelled) {
       if (!cancelled && !self->given_up && self->stage != stages::answered) self->interrupt();
     });
   }
@@ -92,15 +95,27 @@ struct tcp_dial : std::enable_shared_from_this<tcp_dial> {
     if (!wrong && here == endpoint) failed = asio::error::connection_refused;
   }
   template <class Done>
-  void greet(std::chrono::nanoseconds limit, Done done) {
-    stage = stages::greeting;
+  void secure(std::chrono::nanoseconds limit, Done done) {
+    stage = stages::securing;
     asio::error_code ignored;
     socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+    watch(limit);
+    security.async_secure(
+        socket, tcp_side::client,
+        [self = this->shared_from_this(), limit, done = std::move(done)](asio::error_code wrong) mutable {
+          if (self->given_up) return;
+          if (wrong) return self->end(wrong, done);
+          self->greet(limit, std::move(done));
+        });
+  }
+  template <class Done>
+  void greet(std::chrono::nanoseconds limit, Done done) {
+    stage = stages::greeting;
     watch(limit);
     TUTTI_FAULT_POINT("tcp.dial.greet");
     asio::async_write(
         socket, asio::buffer(said),
-        [self = shared_from_this(), done = std::move(done)](const asio::error_code& wrong, std::size_t) mutable {
+        [self = this->shared_from_this(), done = std::move(done)](const asio::error_code& wrong, std::size_t) mutable {
           if (self->given_up) return;
           if (wrong) return self->end(wrong, done);
           self->hear(std::move(done));
@@ -110,7 +125,7 @@ struct tcp_dial : std::enable_shared_from_this<tcp_dial> {
   void hear(Done done) {
     asio::async_read(
         socket, asio::buffer(heard),
-        [self = shared_from_this(), done = std::move(done)](const asio::error_code& wrong, std::size_t) mutable {
+        [self = this->shared_from_this(), done = std::move(done)](const asio::error_code& wrong, std::size_t) mutable {
           if (self->given_up) return;
           TUTTI_FAULT_POINT("tcp.dial.answered");
           if (!wrong) self->stage = stages::answered;

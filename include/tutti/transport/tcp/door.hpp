@@ -14,6 +14,7 @@
 #include <tutti/transport/tcp/host.hpp>
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
+#include <tutti/transport/tcp/plain.hpp>
 #include <tutti/transport/tcp/retry.hpp>
 #include <tutti/transport/tcp/settings.hpp>
 
@@ -38,7 +39,7 @@
 namespace tutti::detail {
 
 /// Lets data connections in and makes them, on the service thread, as long as the group lives. Calls, on that thread:
-/// - `owner.established(int peer, asio::ip::tcp::socket&& socket)`: once for each peer; non-blocking, TCP_NODELAY,
+/// - `owner.established(int peer, Security::socket&& socket)`: once for each peer; non-blocking, TCP_NODELAY,
 ///   nothing of it read yet;
 /// - `owner.cannot_connect(int peer, const std::string& why)`: a connection that was wanted could not be made within
 ///   `start_timeout`.
@@ -51,12 +52,15 @@ namespace tutti::detail {
 ///
 /// Handlers hold what they use, and nothing is left of it when they have run. They throw only what `owner` throws, and
 /// std::bad_alloc: it comes out of `io.run()`.
-template <class Owner>
+template <class Owner, class Security = tcp_plain>
 class tcp_door {
  public:
-  tcp_door(asio::io_context& io, const tcp_options& options, tcp_membership& membership, Owner& owner,
-           const tcp_settings& settings = {})
-      : state_(std::make_shared<state>(io, options, membership, owner, settings)) {}
+  using socket = typename Security::socket;
+  using membership_type = basic_tcp_membership<socket>;
+
+  tcp_door(asio::io_context& io, const tcp_options& options, membership_type& membership, Owner& owner,
+           const tcp_settings& settings = {}, const Security& security = {})
+      : state_(std::make_shared<state>(io, options, membership, owner, settings, security)) {}
   tcp_door(const tcp_door&) = delete;
   tcp_door& operator=(const tcp_door&) = delete;
   ~tcp_door() { close(); }
@@ -85,7 +89,7 @@ class tcp_door {
   /// Attempts to connect to a rank.
   struct attempts {
     attempts(asio::io_context& io, std::chrono::milliseconds patience) : times(patience), pause(io), limit(io) {}
-    std::shared_ptr<tcp_dial> dial;
+    std::shared_ptr<tcp_dial<Security>> dial;
     retry_times times;
     asio::steady_timer pause;
     asio::steady_timer limit;
@@ -94,8 +98,8 @@ class tcp_door {
   using attempts_pointer = std::shared_ptr<attempts>;
   /// A connection from a rank that has said hello: what it is told, and what it answers.
   struct visit {
-    visit(asio::io_context& io, asio::ip::tcp::socket&& connected) : socket(std::move(connected)), limit(io) {}
-    asio::ip::tcp::socket socket;
+    visit(asio::io_context& io, socket&& connected) : line(std::move(connected)), limit(io) {}
+    socket line;
     asio::steady_timer limit;
     std::array<std::byte, tcp_answer::bytes> frame{};
     std::string text;
@@ -109,15 +113,16 @@ class tcp_door {
   };
 
   struct state : std::enable_shared_from_this<state> {
-    state(asio::io_context& context, const tcp_options& o, tcp_membership& meeting, Owner& told,
-          const tcp_settings& with)
+    state(asio::io_context& context, const tcp_options& o, membership_type& meeting, Owner& told,
+          const tcp_settings& with, const Security& how)
         : io(context),
           options(o),
           membership(meeting),
           owner(told),
           settings(with),
+          security(how),
           who(tcp_credentials::of(o.job, o.token)),
-          gate(context, meeting.listener, who, with, *this),
+          gate(context, meeting.listener, who, with, *this, how),
           neighbours(meeting.members.size()) {}
 
     void start() {
@@ -170,7 +175,7 @@ class tcp_door {
       hello.session = membership.session;
       TUTTI_FAULT_POINT("tcp.door.dial");
       const attempts_pointer a = at(peer).mine;
-      a->dial = std::make_shared<tcp_dial>(io, member(peer).endpoint, hello);
+      a->dial = std::make_shared<tcp_dial<Security>>(io, member(peer).endpoint, hello, security);
       a->dial->start(a->times.attempt(), [self = this->shared_from_this(), peer, a](const asio::error_code& wrong) {
         if (self->at(peer).mine == a) self->dialed(peer, wrong);
       });
@@ -179,7 +184,8 @@ class tcp_door {
       attempts& a = *at(peer).mine;
       shortage = wrong && is_shortage(wrong) ? shortage_text(wrong) : std::string();
       if (wrong) {
-        a.trouble = shortage.empty() ? wrong.message() : shortage;
+        const std::string why = security.objection(a.dial->socket);
+        a.trouble = !shortage.empty() ? shortage : why.empty() ? wrong.message() : why;
         return try_again(peer, a.times.pause());
       }
       const tcp_answer answer = a.dial->answer();
@@ -211,7 +217,7 @@ class tcp_door {
       // If it cannot be written that rank has gone, which whoever uses the connection will see.
       write(v, [self = this->shared_from_this(), v, peer](const asio::error_code&) {
         self->leaving.remove(v);
-        self->establish(peer, std::move(v->socket));
+        self->establish(peer, std::move(v->line));
       });
     }
     void fail(int peer, const std::string& why) {
@@ -220,11 +226,11 @@ class tcp_door {
       owner.cannot_connect(peer, tcp_text(options) << "no connection to rank " << peer << " at "
                                                    << endpoint_text(member(peer).endpoint) << why);
     }
-    void establish(int peer, asio::ip::tcp::socket&& socket) {
+    void establish(int peer, socket&& line) {
       TUTTI_FAULT_POINT("tcp.door.establish");
       asio::error_code ignored;
-      socket.non_blocking(true, ignored);
-      owner.established(peer, std::move(socket));
+      line.non_blocking(true, ignored);
+      owner.established(peer, std::move(line));
     }
     void give_up(neighbour& n) noexcept {
       if (n.mine) {
@@ -240,13 +246,13 @@ class tcp_door {
     // ---- Others connect
 
     /// Called by the gate.
-    void arrived(const tcp_hello& hello, asio::ip::tcp::socket&& socket) {
+    void arrived(const tcp_hello& hello, socket&& line) {
       if (closed) return;
       asio::error_code ignored;
-      const asio::ip::tcp::endpoint from = socket.remote_endpoint(ignored);
+      const asio::ip::tcp::endpoint from = line.remote_endpoint(ignored);
       if (hello.kind == tcp_hello::kinds::join) {
         gate.count_stranger(from, "came to join when all ranks had come");
-        return dismiss(refusal(hello, from), std::move(socket));
+        return dismiss(refusal(hello, from), std::move(line));
       }
       const bool ours = hello.kind == tcp_hello::kinds::data && hello.version == settings.version &&
                         equal_in_constant_time(hello.session.data(), membership.session.data(), hello.session.size()) &&
@@ -255,12 +261,12 @@ class tcp_door {
       neighbour& n = at(hello.rank);
       const bool own_on_the_way = n.mine && n.mine->dial && n.mine->dial->greeted() && options.rank < hello.rank;
       if (n.connected || own_on_the_way)
-        return dismiss({tcp_answer(tcp_answer::kinds::yield, who), {}}, std::move(socket));
-      accept(hello.rank, std::move(socket));
+        return dismiss({tcp_answer(tcp_answer::kinds::yield, who), {}}, std::move(line));
+      accept(hello.rank, std::move(line));
     }
-    void accept(int peer, asio::ip::tcp::socket&& socket) {
+    void accept(int peer, socket&& line) {
       give_up(at(peer));  // this rank's own attempt, or an earlier one of that rank
-      const visit_pointer v = keep({tcp_answer(tcp_answer::kinds::accepted, who), {}}, std::move(socket));
+      const visit_pointer v = keep({tcp_answer(tcp_answer::kinds::accepted, who), {}}, std::move(line));
       at(peer).theirs = v;
       TUTTI_FAULT_POINT("tcp.door.accept");
       v->limit.expires_at(time_in(options.start_timeout));
@@ -274,7 +280,7 @@ class tcp_door {
       });
     }
     void await_confirmation(const visit_pointer& v, int peer) {
-      asio::async_read(v->socket, asio::buffer(v->frame),
+      asio::async_read(v->line, asio::buffer(v->frame),
                        [self = this->shared_from_this(), v, peer](const asio::error_code& wrong, std::size_t) {
                          if (self->closed || self->at(peer).theirs != v) return;
                          const tcp_answer said = tcp_answer::decode(v->frame.data());
@@ -283,7 +289,7 @@ class tcp_door {
                          v->limit.cancel();
                          self->at(peer).theirs.reset();
                          self->at(peer).connected = true;
-                         self->establish(peer, std::move(v->socket));
+                         self->establish(peer, std::move(v->line));
                        });
     }
     /// That rank has given up the attempt: it comes again, or this rank does.
@@ -298,16 +304,16 @@ class tcp_door {
       return {tcp_answer::refusal(reason, who), reason.text};
     }
     /// Says that, and closes.
-    void dismiss(const std::pair<tcp_answer, std::string>& what, asio::ip::tcp::socket&& socket) {
-      const visit_pointer v = keep(what, std::move(socket));
+    void dismiss(const std::pair<tcp_answer, std::string>& what, socket&& line) {
+      const visit_pointer v = keep(what, std::move(line));
       leaving.push_back(v);
       write(v, [self = this->shared_from_this(), v](const asio::error_code&) {
         close(*v);
         self->leaving.remove(v);
       });
     }
-    visit_pointer keep(const std::pair<tcp_answer, std::string>& what, asio::ip::tcp::socket&& socket) {
-      auto v = std::make_shared<visit>(io, std::move(socket));
+    visit_pointer keep(const std::pair<tcp_answer, std::string>& what, socket&& line) {
+      auto v = std::make_shared<visit>(io, std::move(line));
       v->frame = what.first.encode();
       v->text = what.second;
       return v;
@@ -315,7 +321,7 @@ class tcp_door {
     template <class Then>
     void write(const visit_pointer& v, Then then) {
       const std::array<asio::const_buffer, 2> parts{asio::buffer(v->frame), asio::buffer(v->text)};
-      asio::async_write(v->socket, parts,
+      asio::async_write(v->line, parts,
                         [self = this->shared_from_this(), v, then = std::move(then)](const asio::error_code& wrong,
                                                                                      std::size_t) mutable {
                           if (!self->closed) then(wrong);
@@ -324,16 +330,17 @@ class tcp_door {
     static void close(visit& v) noexcept {
       asio::error_code ignored;
       cancel(v.limit);
-      v.socket.close(ignored);
+      v.line.close(ignored);
     }
 
     asio::io_context& io;
     tcp_options options;
-    tcp_membership& membership;
+    membership_type& membership;
     Owner& owner;
     tcp_settings settings;
+    Security security;
     tcp_credentials who;
-    tcp_gate<state> gate;
+    tcp_gate<state, Security> gate;
     std::string shortage;               // of the last attempt
     std::vector<neighbour> neighbours;  // by rank
     std::list<visit_pointer> leaving;   // what is under way to be handed over or closed

@@ -57,6 +57,9 @@ class tcp_environment : environment_variables<Lookup> {
     o.token = text("TUTTI_TOKEN");
     o.address = text("TUTTI_ADDRESS");
     o.interface = text("TUTTI_INTERFACE");
+    o.certificate = text("TUTTI_TLS_CERTIFICATE");
+    o.private_key = text("TUTTI_TLS_KEY");
+    o.authority = text("TUTTI_TLS_AUTHORITY");
     read_ports(o);
     if (is_set("TUTTI_LISTENER")) o.listener = number("TUTTI_LISTENER", 0);
     using std::chrono::microseconds;
@@ -143,6 +146,8 @@ class tcp_environment : environment_variables<Lookup> {
 /// | TUTTI_ADDRESS, TUTTI_INTERFACE                     | `address`, `interface`                                    |
 /// | TUTTI_PORTS, such as 20000-20100                   | `first_port`, `last_port`                                 |
 /// | TUTTI_LISTENER                                     | `listener`, the number of a descriptor                    |
+/// | TUTTI_TLS_CERTIFICATE, TUTTI_TLS_KEY              | `certificate`, `private_key`                              |
+/// | TUTTI_TLS_AUTHORITY                                | `authority`                                               |
 /// | TUTTI_START_TIMEOUT_MS, TUTTI_HEARTBEAT_MS         | `start_timeout`, `heartbeat`                              |
 /// | TUTTI_BUSY_POLL_US                                 | `busy_poll`                                               |
 ///

@@ -9,6 +9,7 @@
 #include <tutti/transport/tcp/check_options.hpp>
 #include <tutti/transport/tcp/handshake.hpp>
 #include <tutti/transport/tcp/listener.hpp>
+#include <tutti/transport/tcp/plain.hpp>
 #include <tutti/transport/tcp/settings.hpp>
 
 #include <asio/buffer.hpp>
@@ -30,18 +31,19 @@
 
 namespace tutti::detail {
 
-/// Accepts connections and reads their hello. `keeper.arrived(const tcp_hello&, asio::ip::tcp::socket&&)` gets those
+/// Accepts connections and reads their hello. `keeper.arrived(const tcp_hello&, Security::socket&&)` gets those
 /// that know job and token; all others are dropped without a word, and counted. Whatever they send, each costs less
-/// than a kilobyte, and at most `most_pending` of them are there at a time. Where the system has no descriptors left,
-/// those go first that have not said who they are; then it tries again from time to time.
+/// than a kilobyte (under TLS less than 64, once it begins to shake hands), and at most `most_pending` of them are
+/// there at a time. Where the system has no descriptors left, those go first that have not said who they are; then it
+/// tries again from time to time.
 ///
 /// All on the thread that runs the io_context. Handlers hold what they use, so it may be destroyed at any time.
-template <class Keeper>
+template <class Keeper, class Security = tcp_plain>
 class tcp_gate {
  public:
   tcp_gate(asio::io_context& io, tcp_listener& listener, const tcp_credentials& who, const tcp_settings& settings,
-           Keeper& keeper)
-      : state_(std::make_shared<state>(io, listener, who, settings, keeper)) {}
+           Keeper& keeper, const Security& security = {})
+      : state_(std::make_shared<state>(io, listener, who, settings, keeper, security)) {}
   tcp_gate(const tcp_gate&) = delete;
   tcp_gate& operator=(const tcp_gate&) = delete;
   ~tcp_gate() { stop(); }
@@ -61,7 +63,7 @@ class tcp_gate {
  private:
   struct visitor {
     explicit visitor(asio::io_context& io) : socket(io) {}
-    asio::ip::tcp::socket socket;
+    typename Security::socket socket;
     std::array<std::byte, tcp_hello::bytes> hello;
     std::chrono::steady_clock::time_point until;
     bool gone = false;
@@ -71,8 +73,15 @@ class tcp_gate {
 
   struct state : std::enable_shared_from_this<state> {
     state(asio::io_context& context, tcp_listener& where, const tcp_credentials& known, const tcp_settings& with,
-          Keeper& told)
-        : io(context), listener(&where), who(known), settings(with), keeper(&told), limit(context), pause(context) {}
+          Keeper& told, const Security& how)
+        : io(context),
+          listener(&where),
+          who(known),
+          settings(with),
+          keeper(&told),
+          security(how),
+          limit(context),
+          pause(context) {}
 
     void wait() {
       if (stopped) return;
@@ -123,7 +132,12 @@ class tcp_gate {
       v->until = std::chrono::steady_clock::now() + settings.handshake_limit;
       v->place = pending.insert(pending.end(), v);
       if (pending.size() == 1) watch_limit();
-      read(v, 0, sizeof(std::uint64_t));
+      security.async_secure(v->socket, tcp_side::server,
+                            [self = this->shared_from_this(), v](const asio::error_code& insecure) {
+                              if (v->gone || self->stopped) return;
+                              if (insecure) return self->refuse(v, self->security.objection(v->socket));
+                              self->read(v, 0, sizeof(std::uint64_t));
+                            });
     }
     /// Those that came first have the least time left.
     void watch_limit() {
@@ -140,7 +154,11 @@ class tcp_gate {
       asio::async_read(v->socket, asio::buffer(v->hello.data() + from, to - from),
                        [self = this->shared_from_this(), v, to](const asio::error_code& wrong, std::size_t) {
                          if (v->gone || self->stopped) return;
-                         if (wrong || !tcp_hello::begins(v->hello.data())) return self->drop(v);
+                         if (wrong) return self->drop(v);
+                         if (!tcp_hello::begins(v->hello.data())) {
+                           const char* const why = Security::objection(v->hello.data());
+                           return self->refuse(v, why == nullptr ? "" : why);
+                         }
                          if (to < tcp_hello::bytes) return self->read(v, to, tcp_hello::bytes);
                          self->hear(v);
                        });
@@ -148,15 +166,16 @@ class tcp_gate {
     void hear(const visitor_pointer& v) {
       TUTTI_FAULT_POINT("tcp.gate.hello");
       const tcp_hello hello = tcp_hello::decode(v->hello.data());
+      if (!hello.who.equal(who)) return refuse(v, "is of another job or has another token");
       asio::error_code ignored;
-      if (!hello.who.equal(who)) {
-        last = message() << endpoint_text(unmapped(v->socket.remote_endpoint(ignored)))
-                         << " is of another job or has another token";
-        return drop(v);
-      }
       forget(v);
       v->socket.set_option(asio::ip::tcp::no_delay(true), ignored);
       keeper->arrived(hello, std::move(v->socket));
+    }
+    void refuse(const visitor_pointer& v, const std::string& why) {
+      asio::error_code ignored;
+      if (!why.empty()) last = message() << endpoint_text(unmapped(v->socket.remote_endpoint(ignored))) << " " << why;
+      drop(v);
     }
     void forget(const visitor_pointer& v) {
       v->gone = true;
@@ -190,6 +209,7 @@ class tcp_gate {
     tcp_credentials who;
     tcp_settings settings;
     Keeper* keeper;
+    Security security;
     asio::steady_timer limit;
     asio::steady_timer pause;
     std::list<visitor_pointer> pending;  // the oldest first

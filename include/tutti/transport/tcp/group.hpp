@@ -14,6 +14,7 @@
 #include <tutti/transport/tcp/control_message.hpp>
 #include <tutti/transport/tcp/group_state.hpp>
 #include <tutti/transport/tcp/options.hpp>
+#include <tutti/transport/tcp/plain.hpp>
 #include <tutti/transport/tcp/service.hpp>
 #include <tutti/transport/tcp/tuning.hpp>
 
@@ -29,11 +30,14 @@ namespace tutti::detail {
 ///
 /// What goes wrong is told to the arbiter on rank 0, and comes back as a verdict that is the same everywhere. Where no
 /// verdict comes, since rank 0 cannot be reached, what this rank knows counts for it after a while.
-class tcp_group {
+template <class Security>
+class basic_tcp_group {
  public:
+  using connection_type = basic_tcp_connection<typename Security::wire>;
+
   /// Meets the others. Throws `usage_error`, `timed_out` naming the ranks that did not come, `mismatch` if their
   /// programs differ, `resource_error`.
-  explicit tcp_group(const tcp_options& options)
+  explicit basic_tcp_group(const tcp_options& options)
       : rank_(options.rank), size_(options.size), heartbeat_(countable(options.heartbeat)) {
     guard_.arm();
     descriptor_owner adopted(options.listener);
@@ -41,19 +45,20 @@ class tcp_group {
       all_ = std::make_unique<parts>(size_);
       if (size_ == 1) {
         check_options(options);
+        static_cast<void>(Security::of(options));
       } else {
-        all_->service = std::make_unique<tcp_service>(options, adopted, all_->state, all_->connections);
+        all_->service = std::make_unique<tcp_service<Security>>(options, adopted, all_->state, all_->connections);
       }
       tuning_ = tcp_tuning::for_host(ranks_here(), usable_processors(), options.busy_poll);
       tuning_.grace = heartbeat_;  // a network may be silent for so long
-      for (tcp_connection& c : all_->connections) c.tune(tuning_);
+      for (connection_type& c : all_->connections) c.tune(tuning_);
       if (all_->service != nullptr) all_->service->start();
     });
   }
-  tcp_group(const tcp_group&) = delete;
-  tcp_group& operator=(const tcp_group&) = delete;
+  basic_tcp_group(const basic_tcp_group&) = delete;
+  basic_tcp_group& operator=(const basic_tcp_group&) = delete;
   /// Ends the service thread, after a limited time.
-  ~tcp_group() {
+  ~basic_tcp_group() {
     // In a process that was forked there is no such thread, and the connections are its parent's.
     if (!guard_.armed()) static_cast<void>(all_.release());
   }
@@ -62,7 +67,7 @@ class tcp_group {
   int size() const { return size_; }
   const tcp_tuning& tuning() const { return tuning_; }
   /// One for each rank, from the beginning; stays where it is.
-  tcp_connection& connection(int peer) { return all_->connections[static_cast<std::size_t>(peer)]; }
+  connection_type& connection(int peer) { return all_->connections[static_cast<std::size_t>(peer)]; }
 
   bool failed() const noexcept { return all_->state.failed() || !guard_.armed(); }
   /// Throws what the group failed of, if it failed.
@@ -175,8 +180,8 @@ class tcp_group {
     explicit parts(int size)
         : state(size), connections(static_cast<std::size_t>(size < 1 ? 1 : size), "the connections of a rank") {}
     tcp_group_state state;
-    owned_array<tcp_connection> connections;
-    std::unique_ptr<tcp_service> service;  // null if there is one rank
+    owned_array<connection_type> connections;
+    std::unique_ptr<tcp_service<Security>> service;  // null if there is one rank
   };
 
   int ranks_here() const {
@@ -199,5 +204,7 @@ class tcp_group {
   fork_guard guard_;
   std::unique_ptr<parts> all_;
 };
+
+using tcp_group = basic_tcp_group<tcp_plain>;
 
 }  // namespace tutti::detail

@@ -65,7 +65,7 @@ class tcp_lane : public tcp_waiting<Group> {
 
   bool send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
     TUTTI_FAULT_POINT("tcp_lane.send");
-    tcp_connection& c = group_->connection(peer);
+    connection_type& c = group_->connection(peer);
     const bool done = c.send(index_, fingerprint_, data, bytes, copy);
     TUTTI_FAULT_POINT("tcp_lane.sent");
     if (!c.sent(index_)) [[unlikely]]
@@ -75,7 +75,7 @@ class tcp_lane : public tcp_waiting<Group> {
 
   const std::byte* view(int peer, std::size_t bytes, std::byte* landing = nullptr) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
-    tcp_connection& c = group_->connection(peer);
+    connection_type& c = group_->connection(peer);
     if (!i.asked) ask(i, c, bytes, landing);
     if (!c.look(index_)) {
       awaited_ = peer;
@@ -93,7 +93,7 @@ class tcp_lane : public tcp_waiting<Group> {
   void claim(int) {}
   void release(int peer) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
-    tcp_connection& c = group_->connection(peer);
+    connection_type& c = group_->connection(peer);
     c.take(index_);
     i.asked = false;
     if (i.own.size != 0) memory_.give_back(std::exchange(i.own, {}));
@@ -135,6 +135,7 @@ class tcp_lane : public tcp_waiting<Group> {
   }
 
  private:
+  using typename waiting::connection_type;
   using waiting::awaited_, waiting::call_, waiting::fingerprint_, waiting::group_, waiting::index_, waiting::rank_,
       waiting::round_;
 
@@ -144,7 +145,7 @@ class tcp_lane : public tcp_waiting<Group> {
     landing_memory::piece own;  // where it lands, unless the caller has said where
   };
 
-  void ask(incoming& i, tcp_connection& c, std::size_t bytes, std::byte* landing) {
+  void ask(incoming& i, connection_type& c, std::size_t bytes, std::byte* landing) {
     if (landing == nullptr) {
       i.own = memory_.take(bytes);
       landing = i.own.memory.data();
@@ -154,7 +155,7 @@ class tcp_lane : public tcp_waiting<Group> {
     i.asked = true;
   }
 
-  [[gnu::noinline]] void wait_to_send(int peer, tcp_connection& c) {
+  [[gnu::noinline]] void wait_to_send(int peer, connection_type& c) {
     for (const int other : sending_)
       if (other == peer) return;
     sending_.push_back(peer);
@@ -167,7 +168,7 @@ class tcp_lane : public tcp_waiting<Group> {
   }
   [[gnu::noinline]] void send_more() {
     for (int* peer = sending_.begin(); peer != sending_.end();) {
-      tcp_connection& c = group_->connection(*peer);
+      connection_type& c = group_->connection(*peer);
       c.advance();
       if (c.sent(index_)) {
         sending_.erase(peer);

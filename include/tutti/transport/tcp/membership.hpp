@@ -20,11 +20,14 @@ struct tcp_member {
 };
 
 /// What the start gives to the group.
-struct tcp_membership {
-  std::array<std::byte, 16> session{};         ///< random bits, the same on all ranks
-  std::vector<tcp_member> members;             ///< by rank
-  std::vector<asio::ip::tcp::socket> control;  ///< rank 0: by rank, its own closed; others: one, to rank 0
-  tcp_listener listener;                       ///< this rank's, open
+template <class Socket>
+struct basic_tcp_membership {
+  std::array<std::byte, 16> session{};  ///< random bits, the same on all ranks
+  std::vector<tcp_member> members;      ///< by rank
+  std::vector<Socket> control;          ///< rank 0: by rank, its own closed; others: one, to rank 0
+  tcp_listener listener;                ///< this rank's, open
 };
+
+using tcp_membership = basic_tcp_membership<asio::ip::tcp::socket>;
 
 }  // namespace tutti::detail

@@ -33,6 +33,13 @@ struct tcp_options {
   /// rank 0 is where the others find it. -1: none.
   int listener = -1;
 
+  /// For `run_tcp_tls` all three, for `run_tcp` none: files in PEM format with this rank's certificate, followed by
+  /// those between it and the authority if there are any, with its private key, not encrypted, and with the
+  /// certificates of the authorities of which one must have signed the certificate of every rank.
+  std::string certificate;
+  std::string private_key;
+  std::string authority;
+
   /// How long the ranks wait for each other at the start, and for a connection later on.
   std::chrono::milliseconds start_timeout{30'000};
   /// A rank of which nothing is heard for so long has failed.

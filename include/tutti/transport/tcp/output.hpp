@@ -28,7 +28,8 @@ struct tcp_outgoing {
   std::size_t left() const { return tcp_header::size + bytes - done; }
 
   /// Writes what there is room for, at most `most` bytes.
-  socket_result write(int socket, std::size_t most) noexcept {
+  template <class Wire>
+  socket_result write(Wire& wire, int socket, std::size_t most) noexcept {
     iovec parts[2];
     std::size_t count = 0;
     if (done < tcp_header::size) {
@@ -39,7 +40,7 @@ struct tcp_outgoing {
     const std::size_t begin = done < tcp_header::size ? 0 : done - tcp_header::size;
     const std::size_t left = bytes - begin < most ? bytes - begin : most;
     if (left != 0) parts[count++] = {const_cast<std::byte*>(data + begin), left};  // NOLINT: sendmsg only reads it
-    const socket_result result = socket_write(socket, parts, count);
+    const socket_result result = wire.write(socket, parts, count);
     done += result.bytes;
     return result;
   }

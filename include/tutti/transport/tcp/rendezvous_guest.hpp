@@ -14,6 +14,7 @@
 #include <tutti/transport/tcp/listening.hpp>
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
+#include <tutti/transport/tcp/plain.hpp>
 #include <tutti/transport/tcp/retry.hpp>
 #include <tutti/transport/tcp/settings.hpp>
 
@@ -37,22 +38,25 @@ namespace tutti::detail {
 
 /// Looks for rank 0 until it answers, tells it where this rank listens, and hears from it where all are. One thing
 /// after the other; whatever is under way when time is up, or when something is thrown, has ended when a call returns.
-template <class Resolver>
+template <class Resolver, class Security>
 class tcp_rendezvous_guest {
  public:
+  using membership_type = basic_tcp_membership<typename Security::socket>;
+
   tcp_rendezvous_guest(asio::io_context& io, const tcp_options& options, const tcp_settings& settings,
-                       const tcp_plan& plan, tcp_listener adopted, Resolver& resolver)
+                       const tcp_plan& plan, tcp_listener adopted, Resolver& resolver, const Security& security)
       : io_(io),
         options_(options),
         settings_(settings),
         plan_(plan),
         resolver_(resolver),
+        security_(security),
         who_(tcp_credentials::of(options.job, options.token)),
         until_(time_in(options.start_timeout)),
         listener_(std::move(adopted)),
         host_(io) {}
 
-  tcp_membership join() {
+  membership_type join() {
     find_host();
     TUTTI_FAULT_POINT("tcp.guest.heard");
     tell_where();
@@ -93,7 +97,7 @@ class tcp_rendezvous_guest {
     hello.size = options_.size;
     hello.layout = settings_.layout;
     TUTTI_FAULT_POINT("tcp.guest.connect");
-    const auto dial = std::make_shared<tcp_dial>(io_, endpoint, hello);
+    const auto dial = std::make_shared<tcp_dial<Security>>(io_, endpoint, hello, security_);
     const asio::error_code wrong = await(
         io_, until_, [&](auto handler) { dial->start(patience, std::move(handler)); }, [&] { dial->interrupt(); });
     if (wrong) return fail_at(endpoint, *dial, wrong);
@@ -105,13 +109,14 @@ class tcp_rendezvous_guest {
     follow_clock(answer);
     return true;
   }
-  bool fail_at(const asio::ip::tcp::endpoint& endpoint, const tcp_dial& dial, const asio::error_code& wrong) {
+  bool fail_at(const asio::ip::tcp::endpoint& endpoint, const tcp_dial<Security>& dial, const asio::error_code& wrong) {
     if (is_shortage(wrong)) short_ = wrong;
+    if (const std::string why = security_.objection(dial.socket); !why.empty()) return fail_at(endpoint, why);
     if (!dial.greeted()) return fail_at(endpoint, is_shortage(wrong) ? shortage_text(wrong) : wrong.message());
     if (wrong == asio::error::timed_out) return fail_at(endpoint, "whoever listens there does not answer");
     return fail_at(endpoint,
                    "the connection was closed without an answer, as it is if job (TUTTI_JOB) or token (TUTTI_TOKEN) "
-                   "are not those of rank 0");
+                   "are not those of rank 0, or only one of both uses TLS");
   }
   bool fail_at(const asio::ip::tcp::endpoint& endpoint, const std::string& why) {
     trouble_ += message() << (trouble_.empty() ? "" : "; ") << endpoint_text(endpoint) << ": " << why;
@@ -159,7 +164,7 @@ class tcp_rendezvous_guest {
     return text;
   }
 
-  tcp_membership be_welcomed() {
+  membership_type be_welcomed() {
     std::array<std::byte, tcp_answer::bytes> frame{};
     hear(asio::buffer(frame));
     const tcp_answer answer = tcp_answer::decode(frame.data());
@@ -169,7 +174,7 @@ class tcp_rendezvous_guest {
       out_of_turn();
     std::vector<std::byte> frames(static_cast<std::size_t>(options_.size) * tcp_member_frame::bytes);
     hear(asio::buffer(frames));
-    tcp_membership made{
+    membership_type made{
         answer.session, std::vector<tcp_member>(static_cast<std::size_t>(options_.size)), {}, std::move(listener_)};
     asio::error_code ignored;
     const asio::ip::address seen_from = host_.local_endpoint(ignored).address();
@@ -227,10 +232,11 @@ class tcp_rendezvous_guest {
   const tcp_settings& settings_;
   const tcp_plan& plan_;
   Resolver& resolver_;
+  const Security& security_;
   tcp_credentials who_;
   std::chrono::steady_clock::time_point until_;
   tcp_listener listener_;
-  asio::ip::tcp::socket host_;
+  typename Security::socket host_;
   std::string trouble_;     // what went wrong at each address in the last round
   asio::error_code short_;  // what the system was short of
 };

@@ -14,6 +14,7 @@
 #include <tutti/transport/tcp/host.hpp>
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
+#include <tutti/transport/tcp/plain.hpp>
 #include <tutti/transport/tcp/settings.hpp>
 
 #include <asio/buffer.hpp>
@@ -23,9 +24,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
-#include <sys/socket.h>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -41,13 +40,17 @@ namespace tutti::detail {
 
 /// Waits for the other ranks, and tells each where all are. Nobody who is silent, slow or dead holds up the others; the
 /// clock of rank 0 decides for all. Handlers share it.
-class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_host> {
+template <class Security>
+class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_host<Security>> {
  public:
+  using socket_type = typename Security::socket;
+
   tcp_rendezvous_host(asio::io_context& io, const tcp_options& options, const tcp_settings& settings,
-                      tcp_listener listener, std::chrono::steady_clock::time_point until)
+                      tcp_listener listener, std::chrono::steady_clock::time_point until, const Security& security)
       : io_(io),
         options_(options),
         settings_(settings),
+        security_(security),
         who_(tcp_credentials::of(options.job, options.token)),
         until_(until),
         listener_(std::move(listener)),
@@ -55,10 +58,10 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
         guests_(static_cast<std::size_t>(options.size)) {}
 
   void start() {
-    gate_.emplace(io_, listener_, who_, settings_, *this);
+    gate_.emplace(io_, listener_, who_, settings_, *this, security_);
     gate_->start();
     clock_.expires_at(until_);
-    clock_.async_wait([self = shared_from_this()](const asio::error_code& cancelled) {
+    clock_.async_wait([self = this->shared_from_this()](const asio::error_code& cancelled) {
       if (!cancelled && !self->over_) self->time_is_up();
     });
   }
@@ -73,9 +76,9 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     lines_.clear();
   }
   /// Once it is over: throws why the start failed, if it did.
-  tcp_membership take() {
+  basic_tcp_membership<socket_type> take() {
     if (failed_) reason_.raise();
-    tcp_membership made{session_, {}, {}, std::move(listener_)};
+    basic_tcp_membership<socket_type> made{session_, {}, {}, std::move(listener_)};
     for (int rank = 0; rank < options_.size; ++rank) {
       guest& g = guests_[static_cast<std::size_t>(rank)];
       made.members.push_back(g.member);
@@ -89,7 +92,7 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
   std::uint64_t strangers() const { return strangers_ + (gate_ ? gate_->strangers() : 0); }
 
   /// Called by the gate.
-  void arrived(const tcp_hello& hello, asio::ip::tcp::socket&& socket) {
+  void arrived(const tcp_hello& hello, socket_type&& socket) {
     asio::error_code ignored;
     const asio::ip::tcp::endpoint from = unmapped(socket.remote_endpoint(ignored));
     if (hello.kind != tcp_hello::kinds::join && hello.version == settings_.version)
@@ -103,14 +106,14 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     tcp_answer heard(tcp_answer::kinds::heard, who_);
     heard.remaining = remaining();
     l->frame = heard.encode();
-    write(l, [self = shared_from_this(), l] { self->listen_to(l); });
+    write(l, [self = this->shared_from_this(), l] { self->listen_to(l); });
   }
 
  private:
   struct line {
-    line(asio::ip::tcp::socket&& connected, const tcp_hello& hello, const asio::ip::tcp::endpoint& where)
+    line(socket_type&& connected, const tcp_hello& hello, const asio::ip::tcp::endpoint& where)
         : socket(std::move(connected)), rank(hello.rank), from(where) {}
-    asio::ip::tcp::socket socket;
+    socket_type socket;
     int rank;
     asio::ip::tcp::endpoint from;
     std::array<std::byte, tcp_answer::bytes> frame{};     // what is said
@@ -150,26 +153,26 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
   template <class Then>
   void write(const line_pointer& l, Then then) {
     l->writing = true;
-    asio::async_write(
-        l->socket, asio::buffer(l->frame),
-        [self = shared_from_this(), l, then = std::move(then)](const asio::error_code& wrong, std::size_t) mutable {
-          l->writing = false;
-          if (l->gone || self->over_) return;
-          if (l->refused) return self->say_refusal(l);
-          if (wrong) return self->leave(l);
-          then();
-        });
+    asio::async_write(l->socket, asio::buffer(l->frame),
+                      [self = this->shared_from_this(), l, then = std::move(then)](const asio::error_code& wrong,
+                                                                                   std::size_t) mutable {
+                        l->writing = false;
+                        if (l->gone || self->over_) return;
+                        if (l->refused) return self->say_refusal(l);
+                        if (wrong) return self->leave(l);
+                        then();
+                      });
   }
   /// Reads so many bytes into `text`, then calls `then()`.
   template <class Then>
   void read(const line_pointer& l, std::size_t size, Then then) {
-    asio::async_read(
-        l->socket, asio::buffer(l->text.data(), size),
-        [self = shared_from_this(), l, then = std::move(then)](const asio::error_code& wrong, std::size_t) mutable {
-          if (l->gone || l->refused || self->over_) return;
-          if (wrong) return self->leave(l);
-          then();
-        });
+    asio::async_read(l->socket, asio::buffer(l->text.data(), size),
+                     [self = this->shared_from_this(), l, then = std::move(then)](const asio::error_code& wrong,
+                                                                                  std::size_t) mutable {
+                       if (l->gone || l->refused || self->over_) return;
+                       if (wrong) return self->leave(l);
+                       then();
+                     });
   }
 
   void listen_to(const line_pointer& l) {
@@ -211,16 +214,16 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
   }
   /// One that has come says nothing until all have: what can be read is its end.
   void watch(const line_pointer& l) {
-    l->socket.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this(), l](const asio::error_code&) {
-      if (l->gone || l->refused || self->over_ || self->completing_) return;
-      char byte = 0;
-      const ssize_t got = ::recv(l->socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return self->watch(l);
-      if (got > 0) return self->out_of_turn(l);
-      self->give_up({errc::peer_failed, l->rank,
-                     message() << "tcp start: rank " << l->rank << " (" << endpoint_text(l->from)
-                               << ") left before all had come"});
-    });
+    l->socket.async_wait(asio::ip::tcp::socket::wait_read,
+                         [self = this->shared_from_this(), l](const asio::error_code&) {
+                           if (l->gone || l->refused || self->over_ || self->completing_) return;
+                           const socket_result got = Security::peek(l->socket);
+                           if (got.bytes != 0) return self->out_of_turn(l);
+                           if (!got.ended && got.error == 0) return self->watch(l);
+                           self->give_up({errc::peer_failed, l->rank,
+                                          message() << "tcp start: rank " << l->rank << " (" << endpoint_text(l->from)
+                                                    << ") left before all had come"});
+                         });
   }
 
   void complete() {
@@ -251,7 +254,7 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
       l->socket.cancel(ignored);
       // Who dies from here on is a rank that died in the group.
       asio::async_write(l->socket, asio::buffer(*frame),
-                        [self = shared_from_this(), l, frame](const asio::error_code&, std::size_t) {
+                        [self = this->shared_from_this(), l, frame](const asio::error_code&, std::size_t) {
                           if (!self->over_ && --self->unwelcomed_ == 0) self->end();
                         });
     }
@@ -304,7 +307,7 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     reason_ = reason;
     const std::vector<line_pointer> present(lines_.begin(), lines_.end());
     clock_.expires_after(settings_.farewell);
-    clock_.async_wait([self = shared_from_this()](const asio::error_code& cancelled) {
+    clock_.async_wait([self = this->shared_from_this()](const asio::error_code& cancelled) {
       if (!cancelled && !self->over_) self->end();
     });
     for (const line_pointer& l : present) refuse(l);
@@ -322,18 +325,19 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     l->frame = refusal.encode();
     const std::array<asio::const_buffer, 2> parts{asio::buffer(l->frame),
                                                   asio::buffer(reason_.text.data(), refusal.text_bytes())};
-    asio::async_write(l->socket, parts, [self = shared_from_this(), l](const asio::error_code& wrong, std::size_t) {
-      if (l->gone || self->over_) return;
-      if (wrong) return self->leave(l);
-      asio::error_code ignored;
-      l->socket.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-      self->drain(l);
-    });
+    asio::async_write(l->socket, parts,
+                      [self = this->shared_from_this(), l](const asio::error_code& wrong, std::size_t) {
+                        if (l->gone || self->over_) return;
+                        if (wrong) return self->leave(l);
+                        asio::error_code ignored;
+                        l->socket.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+                        self->drain(l);
+                      });
   }
   /// The other end closes when it has read the refusal. Closing before would take it away, if something is unread here.
   void drain(const line_pointer& l) {
     l->socket.async_read_some(asio::buffer(l->text),
-                              [self = shared_from_this(), l](const asio::error_code& wrong, std::size_t) {
+                              [self = this->shared_from_this(), l](const asio::error_code& wrong, std::size_t) {
                                 if (l->gone || self->over_) return;
                                 wrong ? self->leave(l) : self->drain(l);
                               });
@@ -376,11 +380,12 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
   asio::io_context& io_;
   tcp_options options_;
   tcp_settings settings_;
+  Security security_;
   tcp_credentials who_;
   std::chrono::steady_clock::time_point until_;
   tcp_listener listener_;
   asio::steady_timer clock_;
-  std::optional<tcp_gate<tcp_rendezvous_host>> gate_;
+  std::optional<tcp_gate<tcp_rendezvous_host, Security>> gate_;
   std::list<line_pointer> lines_;  // all that belong to the job and are open
   std::vector<guest> guests_;      // by rank
   std::array<std::byte, 16> session_{};

@@ -14,6 +14,7 @@
 #include <tutti/transport/tcp/group_state.hpp>
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
+#include <tutti/transport/tcp/resolver.hpp>
 #include <tutti/transport/tcp/start.hpp>
 
 #include <asio/executor_work_guard.hpp>
@@ -39,22 +40,27 @@ namespace tutti::detail {
 /// The service thread of one rank and what runs on it: the control plane, and the door that data connections come
 /// through. It sleeps in the kernel while nothing happens, and takes no signals. What other threads want of it they
 /// post.
+template <class Security>
 class tcp_service {
-  friend tcp_control<tcp_service>;
-  friend tcp_door<tcp_service>;
+  using socket = typename Security::socket;
+  using connection_type = basic_tcp_connection<typename Security::wire>;
+  using membership_type = basic_tcp_membership<socket>;
+  friend tcp_control<tcp_service, socket>;
+  friend tcp_door<tcp_service, Security>;
 
  public:
   /// Meets the others, on the calling thread. `adopted` owns the listener of the options until then. Throws what
   /// `tcp_meet` throws, and std::system_error.
   tcp_service(const tcp_options& options, descriptor_owner& adopted, tcp_group_state& state,
-              owned_array<tcp_connection>& connections)
+              owned_array<connection_type>& connections)
       : state_(&state),
         connections_(&connections),
         rank_(options.rank),
         patience_(std::min(options.heartbeat, longest_farewell)),
+        security_(Security::of(options)),
         membership_(meet(options, adopted)),
         control_(io_, options.rank, options.size, countable(options.heartbeat), std::move(membership_.control), *this),
-        door_(io_, options, membership_, *this),
+        door_(io_, options, membership_, *this, {}, security_),
         farewell_(io_),
         work_(io_.get_executor()) {}
   tcp_service(const tcp_service&) = delete;
@@ -69,7 +75,7 @@ class tcp_service {
     control_.close();
   }
 
-  const tcp_membership& membership() const { return membership_; }
+  const membership_type& membership() const { return membership_; }
 
   void start() {
     control_.start();
@@ -119,11 +125,11 @@ class tcp_service {
   // A rank that is stopped does not keep the arbiter longer than this from ending.
   static constexpr std::chrono::milliseconds longest_farewell{2'000};
 
-  tcp_connection& connection(int peer) { return (*connections_)[static_cast<std::size_t>(peer)]; }
+  connection_type& connection(int peer) { return (*connections_)[static_cast<std::size_t>(peer)]; }
 
-  tcp_membership meet(const tcp_options& options, descriptor_owner& adopted) {
+  membership_type meet(const tcp_options& options, descriptor_owner& adopted) {
     adopted.release();
-    return tcp_meet(io_, options);
+    return tcp_meet(io_, options, {}, tcp_resolver(), security_);
   }
 
   /// False where there is no memory, which the group fails of.
@@ -178,9 +184,9 @@ class tcp_service {
 
   // ---- What the door tells
 
-  void established(int peer, asio::ip::tcp::socket&& socket) {
+  void established(int peer, socket&& line) {
     TUTTI_FAULT_POINT("tcp.service.established");
-    connection(peer).establish(std::move(socket));
+    connection(peer).establish(std::move(line));
     if (left_) connection(peer).finish_sending();
     state_->ring();
   }
@@ -205,7 +211,7 @@ class tcp_service {
     control_.report(std::move(m));
     // After the goodbye: who sees the end of a connection asks the arbiter why.
     left_ = true;
-    for (tcp_connection& c : *connections_) c.finish_sending();
+    for (connection_type& c : *connections_) c.finish_sending();
   }
 
   void depart() {
@@ -218,13 +224,14 @@ class tcp_service {
   }
 
   tcp_group_state* state_;
-  owned_array<tcp_connection>* connections_;
+  owned_array<connection_type>* connections_;
   int rank_;
   std::chrono::milliseconds patience_;
   asio::io_context io_{1};
-  tcp_membership membership_;
-  tcp_control<tcp_service> control_;
-  tcp_door<tcp_service> door_;
+  Security security_;
+  membership_type membership_;
+  tcp_control<tcp_service, socket> control_;
+  tcp_door<tcp_service, Security> door_;
   asio::steady_timer farewell_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   pthread_t thread_{};

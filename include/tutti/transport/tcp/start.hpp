@@ -10,6 +10,7 @@
 #include <tutti/transport/tcp/listening.hpp>
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
+#include <tutti/transport/tcp/plain.hpp>
 #include <tutti/transport/tcp/rendezvous_guest.hpp>
 #include <tutti/transport/tcp/rendezvous_host.hpp>
 #include <tutti/transport/tcp/resolver.hpp>
@@ -24,17 +25,20 @@
 namespace tutti::detail {
 
 /// What rank 0 does.
-template <class Resolver>
-tcp_membership meet_as_host(asio::io_context& io, const tcp_options& options, const tcp_settings& settings,
-                            const tcp_plan& plan, tcp_listener listener, Resolver& resolver) {
+template <class Security, class Resolver>
+basic_tcp_membership<typename Security::socket> meet_as_host(asio::io_context& io, const tcp_options& options,
+                                                             const tcp_settings& settings, const tcp_plan& plan,
+                                                             tcp_listener listener, Resolver& resolver,
+                                                             const Security& security) {
   const auto until = time_in(options.start_timeout);
   if (!listener.is_open()) listen_as_host(io, listener, options, plan, settings, until, resolver);
   TUTTI_FAULT_POINT("tcp.host.listening");
-  const auto host = std::make_shared<tcp_rendezvous_host>(io, options, settings, std::move(listener), until);
+  const auto host =
+      std::make_shared<tcp_rendezvous_host<Security>>(io, options, settings, std::move(listener), until, security);
   // What was cancelled has ended too when this returns.
   struct closing {
     asio::io_context& io;
-    tcp_rendezvous_host& host;
+    tcp_rendezvous_host<Security>& host;
     ~closing() {
       host.close();
       try {
@@ -51,8 +55,9 @@ tcp_membership meet_as_host(asio::io_context& io, const tcp_options& options, co
 }
 
 /// A job of one has nobody to meet.
-inline tcp_membership meet_alone(asio::io_context& io, tcp_listener listener) {
-  tcp_membership made{{}, std::vector<tcp_member>(1), {}, std::move(listener)};
+template <class Socket>
+basic_tcp_membership<Socket> meet_alone(asio::io_context& io, tcp_listener listener) {
+  basic_tcp_membership<Socket> made{{}, std::vector<tcp_member>(1), {}, std::move(listener)};
   fill_with_random_bits(made.session.data(), made.session.size());
   made.members[0].host = host_identity();
   made.members[0].network = network_identity(made.members[0].host);
@@ -76,9 +81,10 @@ inline tcp_membership meet_alone(asio::io_context& io, tcp_listener listener) {
 /// A rank to which rank 0 has not answered throws `timed_out` after its own `start_timeout`, saying what it found at
 /// each address. `usage_error` for options that are wrong, before anything is opened; `resource_error` naming the limit
 /// where descriptors are short all the time. Whoever does not know job and token is dropped without harm.
-template <class Resolver = tcp_resolver>
-tcp_membership tcp_meet(asio::io_context& io, const tcp_options& options, const tcp_settings& settings = {},
-                        Resolver resolver = {}) {
+template <class Resolver = tcp_resolver, class Security = tcp_plain>
+basic_tcp_membership<typename Security::socket> tcp_meet(asio::io_context& io, const tcp_options& options,
+                                                         const tcp_settings& settings = {}, Resolver resolver = {},
+                                                         const Security& security = {}) {
   return with_start_errors(options, [&] {
     descriptor_owner given = listener_of(options);
     const tcp_plan plan = check_options(options);
@@ -86,9 +92,11 @@ tcp_membership tcp_meet(asio::io_context& io, const tcp_options& options, const 
     asio::error_code wrong;
     if (given) listener.adopt(std::move(given), wrong);
     if (wrong) throw resource_error(tcp_text(options) << "the listener cannot be used: " << shortage_text(wrong));
-    if (options.size == 1) return meet_alone(io, std::move(listener));
-    if (options.rank == 0) return meet_as_host(io, options, settings, plan, std::move(listener), resolver);
-    return tcp_rendezvous_guest<Resolver>(io, options, settings, plan, std::move(listener), resolver).join();
+    if (options.size == 1) return meet_alone<typename Security::socket>(io, std::move(listener));
+    if (options.rank == 0) return meet_as_host(io, options, settings, plan, std::move(listener), resolver, security);
+    return tcp_rendezvous_guest<Resolver, Security>(io, options, settings, plan, std::move(listener), resolver,
+                                                    security)
+        .join();
   });
 }
 

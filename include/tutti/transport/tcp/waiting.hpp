@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace tutti::detail {
@@ -22,6 +23,8 @@ namespace tutti::detail {
 template <class Group>
 class tcp_waiting {
  public:
+  using connection_type = std::remove_reference_t<decltype(std::declval<Group&>().connection(0))>;
+
   tcp_waiting(Group& group, int index, const std::chrono::nanoseconds& limit)
       : group_(&group),
         rank_(group.rank()),
@@ -64,7 +67,7 @@ class tcp_waiting {
   waiting_place here() const { return {rank_, awaited_, round_, call_}; }
 
   /// A look at that connection was in vain, and it is broken.
-  [[gnu::noinline, gnu::cold]] void blame(int peer, tcp_connection& c) {
+  [[gnu::noinline, gnu::cold]] void blame(int peer, connection_type& c) {
     TUTTI_FAULT_POINT("tcp_waiting.blame");
     group_->check();
     awaited_ = peer;
@@ -119,7 +122,7 @@ class tcp_waiting {
   /// before. One that does not end within the tuning's `grace` is given up.
   void look_for_left() {
     if (!group_->has_left(awaited_)) return;
-    const tcp_connection& c = group_->connection(awaited_);
+    const connection_type& c = group_->connection(awaited_);
     const auto now = clock::now();
     if (left_seen_ != awaited_) {
       left_seen_ = awaited_;
@@ -141,12 +144,13 @@ class tcp_waiting {
     peers_.push_back(rank_);
     for (int peer = 0; peer < group_->size(); ++peer) {
       if (peer == rank_) continue;
-      tcp_connection& c = group_->connection(peer);
-      if (c.has_read()) c.advance();
+      connection_type& c = group_->connection(peer);
+      if (c.has_read() || (c.holds() && c.wants_to_read())) c.advance();
       if (c.has_arrived()) return;
       const bool reads = c.wants_to_read();
       const bool writes = c.wants_to_write();
       if (!reads && !writes) continue;
+      if (reads && c.holds()) return;
       polled_.push_back({c.descriptor(), static_cast<short>((reads ? POLLIN : 0) | (writes ? POLLOUT : 0)), 0});
       peers_.push_back(peer);
     }

@@ -31,12 +31,12 @@ class tcp_waiting {
         index_(static_cast<std::uint32_t>(index)),
         limit_(&limit),
         looks_(group.tuning().busy_poll.count() > 0 ? 32 : 1),
-        spins_(group.tuning().crowded ? 0 : 16) {}
+        gives_way_(group.tuning().crowded) {}
 
   void idle() {
     if (++idle_ % looks_ == 0) {
       idle_slowly();
-    } else if (idle_ > spins_) {
+    } else if (gives_way_) {
       sched_yield();
     }
   }
@@ -180,8 +180,7 @@ class tcp_waiting {
 
   const std::chrono::nanoseconds* limit_;
   unsigned looks_;  // between two looks at the clock
-  // Looks before it lets others run between them: one of them may be the rank that it waits for.
-  unsigned spins_;
+  bool gives_way_;  // to others between looks: one of them may be the rank that it waits for
   unsigned idle_ = 0;
   unsigned glances_ = 0;
   bool looked_around_ = false;

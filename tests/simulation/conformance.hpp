@@ -43,8 +43,7 @@ struct processes {
   }
 };
 
-inline constexpr std::array simulated_rank_counts{1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
-                                                  12, 13, 14, 15, 16, 17, 24, 31, 32, 33};
+inline constexpr std::array simulated_rank_counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 31, 32};
 
 /// Lengths of whole vectors, and of one rank's block: none, fewer and more than ranks, and what is read where it lies
 /// or, between processes, travels in pieces.
@@ -69,7 +68,7 @@ void simulate_every_algorithm(int ranks, F&& f) {
   });
 }
 
-/// On the simulated transport, and again on threads and processes.
+/// On the simulated transport, and for most numbers of ranks again on threads and processes.
 struct simulated_cases {
   static constexpr auto& rank_counts = simulated_rank_counts;
   static constexpr auto& vector_lengths = simulated_vector_lengths;
@@ -77,6 +76,7 @@ struct simulated_cases {
   template <tutti::collective C, class F>
   static void on_all(int ranks, F&& f) {
     simulate_every_algorithm<C>(ranks, f);
+    if (ranks > 9 && ranks != 13 && ranks != 16) return;
     simulate_every_algorithm<C, threads>(ranks, f);
     simulate_every_algorithm<C, processes>(ranks, f);
   }

@@ -52,6 +52,7 @@ class processes_group {
  public:
   using fence = basic_asymmetric_fence<sharers::processes>;
   using memory = segment_memory;
+  using bell_type = basic_doorbell<sharers::processes>;
   // What cannot be read where it is travels in copies.
   static constexpr bool shows_all = false;
   static constexpr std::size_t shown_copy_bytes = 32768;
@@ -120,6 +121,9 @@ class processes_group {
   }
   rank_state& state(int rank) { return segment_.object<rank_state>(head_->states)[rank]; }
 
+  bell_type& bell(int rank) { return state(rank).bell; }
+  void settle_departures(int) {}
+
   /// The channel from one rank to another on a lane; made by whichever end asks first.
   [[gnu::noinline]] channel& connect(int lane, int from, int to) {
     auto* const places = segment_.object<std::atomic<std::uint64_t>>(table(lane));
@@ -147,6 +151,7 @@ class processes_group {
     TUTTI_FAULT_POINT("group.copies");
     return {segment_.at(segment_.take(whole, 64, "copies of messages")), whole};
   }
+  static void keep(memory) noexcept {}
   std::uint64_t where(const std::byte* data) const { return data == nullptr ? 0 : segment_.offset_of(data); }
   const std::byte* at(std::uint64_t where) const { return segment_.at(where); }
   bool shows(const std::byte* data, std::size_t bytes) const { return segment_.holds(data, bytes); }

@@ -71,6 +71,8 @@ class simulated_group : public event_loop {
     const int next = next_rank();
     if (next >= 0) rank(next).go.give();
   }
+  /// The rank has come to its end: the group fails. `how` follows its number in the text.
+  void end_rank(int r, std::string_view how) { fail({errc::peer_failed, r, message() << "rank " << r << how}); }
   using event_loop::check;
   /// The same for a rank, which may have crashed.
   void check(int r) {

@@ -41,8 +41,10 @@ std::vector<int> expected(const std::vector<choice>& said, int rank) {
   std::vector<int> members;
   for (int other = 0; other < static_cast<int>(said.size()); ++other)
     if (mine.color && said[static_cast<std::size_t>(other)].color == mine.color) members.push_back(other);
-  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
-    return said[static_cast<std::size_t>(a)].key < said[static_cast<std::size_t>(b)].key;
+  std::sort(members.begin(), members.end(), [&](int a, int b) {
+    const int first = said[static_cast<std::size_t>(a)].key;
+    const int second = said[static_cast<std::size_t>(b)].key;
+    return first != second ? first < second : a < b;
   });
   return members;
 }
@@ -50,7 +52,7 @@ std::vector<int> expected(const std::vector<choice>& said, int rank) {
 /// The ranks of `whole` in a part of it, as the part's own collectives tell.
 std::vector<int> members_of(const communicator& whole, communicator& part) {
   std::vector<int> members(static_cast<std::size_t>(part.size()));
-  tutti::allgather(part, std::vector<int>{whole.rank()}, members);
+  tutti::allgather<tutti::ring>(part, std::vector<int>{whole.rank()}, members);
   return members;
 }
 
@@ -74,7 +76,7 @@ struct owned {
 
 int sum(communicator& comm, int value) {
   std::vector<int> values(1, value);
-  tutti::allreduce(comm, values, std::plus{});
+  tutti::allreduce<tutti::census>(comm, values, std::plus{});
   return values[0];
 }
 int sum_of_ranks(const communicator& comm) { return comm.size() * (comm.size() - 1) / 2; }
@@ -217,30 +219,30 @@ TEST_CASE("every collective works in a part whose ranks are in another order") {
     const std::vector<int> members = members_of(comm, part);
     for (const std::size_t n : {std::size_t{1}, std::size_t{300}, std::size_t{40'000}}) {
       std::vector<int> told(n, part.rank());
-      tutti::broadcast(part, told, p - 1);
+      tutti::broadcast<tutti::binomial>(part, told, p - 1);
       found.check(told.front() == p - 1 && told.back() == p - 1, "broadcast");
       std::vector<int> block(n), all(n * ranks);
       for (int r = 0; r < p; ++r) std::fill_n(all.begin() + static_cast<std::ptrdiff_t>(n) * r, n, r);
-      tutti::scatter(part, all, block, 0);
+      tutti::scatter<tutti::binomial>(part, all, block, 0);
       found.check(block.back() == part.rank(), "scatter");
       std::vector<int> gathered(part.rank() == 0 ? n * ranks : 0);
-      tutti::gather(part, block, gathered, 0);
+      tutti::gather<tutti::binomial>(part, block, gathered, 0);
       found.check(part.rank() != 0 || gathered == all, "gather");
       std::vector<int> from_each(n * ranks, part.rank());
-      tutti::alltoall(part, from_each);
+      tutti::alltoall<tutti::flat>(part, from_each);
       found.check(from_each == all, "alltoall");
       std::vector<int> values(n, part.rank());
-      tutti::reduce(part, values, std::plus{}, 0);
+      tutti::reduce<tutti::binomial>(part, values, std::plus{}, 0);
       found.check(part.rank() != 0 || values.back() == sum_of_ranks(part), "reduce");
       std::vector<int> folded(n);
-      tutti::reduce_scatter(part, from_each, folded, std::plus{});
+      tutti::reduce_scatter<tutti::ring>(part, from_each, folded, std::plus{});
       found.check(folded.back() == p * part.rank(), "reduce_scatter");
       std::vector<int> prefix(n, 1);
-      tutti::scan(part, prefix, std::plus{});
+      tutti::scan<tutti::recursive_doubling>(part, prefix, std::plus{});
       found.check(prefix.back() == part.rank() + 1, "scan");
-      std::vector<double> mean(n, part.rank());
-      tutti::allreduce(part, mean, tutti::average{});
-      found.check(mean.back() == (p - 1) / 2.0, "average");
+      std::vector<int> values_of_all(n, part.rank());
+      tutti::allreduce<tutti::two_tree>(part, values_of_all, std::plus{});
+      found.check(values_of_all.back() == sum_of_ranks(part), "allreduce");
     }
     found.check(members.front() > members.back(), "order");
   });
@@ -258,7 +260,7 @@ TEST_CASE("a mismatch in a part fails the part, for all its ranks, and nothing e
       if (comm.rank() % 2 == 1) {
         ends[static_cast<std::size_t>(comm.rank())] = outcome_of([&] {
           std::vector<int> values(comm.rank() == 3 ? 4 : 5);
-          for (;;) tutti::allreduce(part, values, std::plus{});
+          for (;;) tutti::allreduce<tutti::ring>(part, values, std::plus{});
         });
         found.check(outcome_of([&] { tutti::barrier(part); }) == ends[static_cast<std::size_t>(comm.rank())], "stays");
         found.check(outcome_of([&] { const auto made = part.dup(); }).kind == "mismatch", "is not divided");
@@ -359,7 +361,7 @@ TEST_CASE("a rank aborts a part, which fails alone; or the whole, and then the p
     found.expect_none();
     const std::string text = "rank 1 aborted: enough (ranks of a communicator of ranks 3-5): peer failed";
     for (const int rank : {3, 4, 5}) CHECK(ends[static_cast<std::size_t>(rank)] == outcome{"peer_failed", text, 1});
-    CHECK(run == (whole ? outcome{"none", "", -1} : outcome{}));
+    CHECK(run == outcome{});
   }
 }
 
@@ -459,10 +461,10 @@ TEST_CASE("a part may outlive the run") {
   });
   std::swap(ends[0], ends[2]);
   ends.clear();
+  ends.resize(2);
   // Where they have not made the same calls on it, the run says so.
   const auto differ = outcome_of([&] {
     tutti::run(2, [&](communicator& comm) {
-      ends.resize(2);
       auto& mine = ends[static_cast<std::size_t>(comm.rank())];
       mine = std::make_unique<owned>(comm);
       std::vector<int> value(1);
@@ -509,8 +511,8 @@ TEST_CASE("ten thousand divisions leave nothing behind") {
     const auto divide = [&](int i) {
       auto part = i % 3 == 0 ? comm.split(comm.rank()) : comm.dup();
       std::vector<int> values(2000, 1);
-      if (i % 10 == 0) tutti::allreduce(part, values, std::plus{});
-      if (i % 100 == 0) tutti::iallreduce(part, values, std::plus{}).wait();
+      if (i % 10 == 0) tutti::allreduce<tutti::ring>(part, values, std::plus{});
+      if (i % 100 == 0) tutti::iallreduce<tutti::ring>(part, values, std::plus{}).wait();
     };
     const auto live_after = [&](std::atomic<long>& live) {
       tutti::barrier(comm);

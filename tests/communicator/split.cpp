@@ -506,7 +506,7 @@ TEST_CASE("a rank that is refused memory for its end is missed by the others, wh
 
 TEST_CASE("ten thousand divisions leave nothing behind") {
   const deadline limit{120s};
-  const int times = sanitized ? 1'000 : 10'000;
+  const int times = sanitized ? 600 : 10'000;
   std::atomic<long> before{0}, after{0};
   tutti::run(2, [&](communicator& comm) {
     const auto divide = [&](int i) {

@@ -52,7 +52,6 @@ class processes_family {
       watch_.forget(gone);
       if (ranks[gone].stage.load(std::memory_order_acquire) == rank_stage::left) continue;
       dead[static_cast<std::size_t>(gone)] = true;
-      any_dead = true;
       found(gone);
     }
   }
@@ -63,7 +62,6 @@ class processes_family {
   shared_rank* ranks;  // the whole's
   fork_guard guard;
   owned_array<bool> dead;
-  bool any_dead = false;
   // Ends of groups went while an exception passed, and nobody knows yet how far it goes.
   bool unwinding = false;
 

@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -201,15 +202,12 @@ class processes_group : public processes_membership {
   // ---- The whole
 
   /// This rank has come to its end: the whole fails, and so does every group that it is in. `how` follows its number in
-  /// their texts.
+  /// their texts. If another rank did so before, that is the reason where it is in the group too.
   [[gnu::noinline, gnu::cold]] void end_rank(std::string_view how) {
-    const auto reason = [how](int rank) {
-      return failure{errc::peer_failed, rank, message() << "rank " << rank << how};
-    };
-    fail(reason(rank_));
+    fail(ended(rank_, how));
     TUTTI_FAULT_POINT("group.ended_rank");
-    const std::lock_guard lock(family_->mutex);
-    for (processes_group* g = family_->groups; g != nullptr; g = g->next_) g->fail(reason(g->rank_));
+    fail_parts_of_first();
+    fail_parts_of(rank_, how);
   }
   /// A rank's function has returned or thrown.
   void leave(int rank) noexcept {
@@ -289,19 +287,13 @@ class processes_group : public processes_membership {
     }
   }
 
-  /// Fails the group if the process of a rank has ended that has not left.
+  /// Fails the group if the process of a rank has ended that has not left; a part also if a rank has told so of itself.
   [[gnu::noinline, gnu::cold]] void look_for_dead() {
-    const auto found = [](int rank, const shared_rank& its) {
-      return failure{errc::peer_failed, rank,
-                     message() << "rank " << rank << " (process " << its.process.pid << ") has ended without a word"};
-    };
     family_->look_for_dead(whole_rank(rank_), [&](int gone) {
-      if (family_->whole != nullptr) family_->whole->fail(found(gone, family_->ranks[gone]));
+      const std::string how = how_it_died(gone);
+      if (family_->whole != nullptr) family_->whole->fail(ended(gone, how));
     });
-    if (is_whole() || !family_->any_dead) return;
-    for (int rank = 0; rank < size_; ++rank)
-      if (is_dead(rank) && state(rank).stage.load(std::memory_order_acquire) != rank_stage::left)
-        fail(found(rank, in_whole(rank)));
+    if (!is_whole() && family_->whole != nullptr) family_->whole->fail_parts_of_first();
   }
 
   /// Returns when `done()`, or when the group has failed; sleeps in between, and looks after the others.
@@ -323,6 +315,32 @@ class processes_group : public processes_membership {
 
  private:
   static constexpr std::uint64_t head_place = 4096;  // what is taken first begins there
+
+  static failure ended(int rank, std::string_view how) {
+    return {errc::peer_failed, rank, message() << "rank " << rank << how};
+  }
+  std::string how_it_died(int rank) const {
+    return message() << " (process " << family_->ranks[rank].process.pid << ") has ended without a word";
+  }
+  /// What the whole failed of, if that is the end of a rank, is a reason for the parts that have the rank: better than
+  /// what then becomes of the others.
+  void fail_parts_of_first() {
+    const failure first = why();
+    if (first.kind != errc::peer_failed || first.peer < 0 || first.peer == rank_) return;
+    if (family_->dead[static_cast<std::size_t>(first.peer)]) return fail_parts_of(first.peer, how_it_died(first.peer));
+    const std::string known = message() << "rank " << first.peer;
+    if (told_by(first.peer) && has_left(first.peer) && first.text.starts_with(known))
+      fail_parts_of(first.peer, std::string_view(first.text).substr(known.size()));
+  }
+  /// Every part that has that rank of the whole fails, and this process is in, for what follows its number in the text.
+  void fail_parts_of(int rank, std::string_view how) {
+    const std::lock_guard lock(family_->mutex);
+    for (processes_group* g = family_->groups; g != nullptr; g = g->next_) {
+      const int number = g->number_of(rank);
+      if (number >= 0 && g->state(number).stage.load(std::memory_order_acquire) != rank_stage::left)
+        g->fail(ended(number, how));
+    }
+  }
 
   /// A rank's calls, as others read them.
   struct calls_of {

@@ -72,6 +72,12 @@ class processes_membership {
 
   bool is_whole() const { return group_number_ == 0; }
   int whole_rank(int rank) const { return is_whole() ? rank : members_[static_cast<std::size_t>(rank)]; }
+  /// Which rank of this group that of the whole is; -1: none.
+  int number_of(int whole) const {
+    for (int rank = 0; rank < size_; ++rank)
+      if (whole_rank(rank) == whole) return rank;
+    return -1;
+  }
   /// What the whole has of that rank.
   shared_rank& in_whole(int rank) const { return family_->ranks[whole_rank(rank)]; }
   bool is_dead(int rank) const { return family_->dead[static_cast<std::size_t>(whole_rank(rank))]; }

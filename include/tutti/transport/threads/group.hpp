@@ -153,8 +153,9 @@ class threads_group {
     const auto reason = [how](int number) {
       return failure{errc::peer_failed, number, message() << "rank " << number << how};
     };
-    fail(reason(rank));
+    // All at once: who hears of the one must not be found guilty of the others.
     const std::lock_guard lock(family_->mutex);
+    fail(reason(rank));
     for (threads_group* g = family_->groups; g != nullptr; g = g->next_) {
       const int number = g->number_of(rank);
       if (number >= 0 && g->state(number).stage.load(std::memory_order_relaxed) != rank_state::left)

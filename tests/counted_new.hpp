@@ -4,6 +4,7 @@
 // Counts, and on demand refuses, what each thread of a test allocates: included by one translation unit, it replaces
 // operators new and delete.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -20,6 +21,7 @@ namespace {
 thread_local std::size_t allocations = 0;
 thread_local std::size_t refused =
     0;  // the number, from here, of the allocation that this thread does not get; 0: none
+[[maybe_unused]] std::atomic<long> live_allocations{0};  // of all threads
 
 #ifdef THE_SANITIZER_ALLOCATES
 constexpr bool counting = false;
@@ -32,9 +34,15 @@ void* counted(std::size_t size, std::size_t alignment) {
   size = (size == 0 ? 1 : size) + alignment - 1;
   if (void* memory = alignment <= alignof(std::max_align_t)
                          ? std::malloc(size)
-                         : std::aligned_alloc(alignment, size / alignment * alignment))
+                         : std::aligned_alloc(alignment, size / alignment * alignment)) {
+    live_allocations.fetch_add(1, std::memory_order_relaxed);
     return memory;
+  }
   throw std::bad_alloc();
+}
+void forgotten(void* memory) noexcept {
+  if (memory != nullptr) live_allocations.fetch_sub(1, std::memory_order_relaxed);
+  std::free(memory);
 }
 #endif
 
@@ -50,12 +58,12 @@ void* counted(std::size_t size, std::size_t alignment) {
 [[gnu::noinline]] void* operator new[](std::size_t size, std::align_val_t a) {
   return counted(size, static_cast<std::size_t>(a));
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { forgotten(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { forgotten(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { forgotten(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { forgotten(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { forgotten(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { forgotten(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { forgotten(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { forgotten(memory); }
 #endif

@@ -69,7 +69,7 @@ void run_launched(const launched& me, const rendezvous_options& options, F& f) {
   std::optional<processes_group> group;
   meet(group, me, options);
   const auto fail = [&](const char* what) {
-    group->fail({errc::peer_failed, me.rank, message() << "rank " << me.rank << " failed: " << what});
+    group->end_rank((message() << " failed: " << what).str());
     group->leave(me.rank);
   };
   try {
@@ -111,7 +111,7 @@ void run_processes(int size, F&& f) {
         detail::run_rank(group, rank, f);
       },
       [&](int rank, const char* what) {
-        group.fail({errc::peer_failed, rank, message() << "rank " << rank << " failed: " << what});
+        group.end_rank((message() << " failed: " << what).str());
         group.leave(rank);
       },
       [&](const detail::process_end& end) {

@@ -17,6 +17,7 @@
 #include <tutti/collective/reduce_scatter.hpp>
 #include <tutti/collective/scan.hpp>
 #include <tutti/collective/scatter.hpp>
+#include <tutti/collective/split.hpp>
 #include <tutti/core/bfloat16.hpp>
 #include <tutti/core/exact_sum.hpp>
 #include <tutti/core/float16.hpp>

@@ -6,6 +6,7 @@
 #include <tutti/communicator/shared_buffer.hpp>
 #include <tutti/core/arena.hpp>
 #include <tutti/core/call.hpp>
+#include <tutti/core/call_site.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/memory.hpp>
@@ -18,10 +19,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 namespace tutti {
+
+/// The colour of a rank that shall be in none of the new communicators: `comm.split(tutti::undefined)`.
+inline constexpr std::nullopt_t undefined = std::nullopt;
 
 /// One rank's handle on a group of ranks. Collectives are free functions over it: `tutti::allreduce(comm, ...)`. All
 /// ranks call the same collectives in the same order. One thread at a time uses it. Not copyable; stays where it was
@@ -38,6 +43,7 @@ class communicator {
   communicator& operator=(const communicator&) = delete;
   ~communicator() {
     for (pending_lane* const l : pending_lanes_) delete l;
+    if (shared_ != nullptr && --shared_->users == 0) delete shared_;
   }
 
   /// This rank, in `[0, size())`.
@@ -74,11 +80,54 @@ class communicator {
     return {detail::memory_for_elements(transport_, count, sizeof(T), type_name<T>()), count};
   }
 
+  /// Divides the ranks: those of one colour form a new communicator, in the order of their keys, and where these are
+  /// equal in the order of their ranks here. Colours are at least 0. A collective: all ranks call it, and it is in the
+  /// same order among the others on every rank; with `int` or with `std::optional`, both forms fit together.
+  ///
+  /// The new communicator has lanes of its own: what is under way on one never meets what is under way on another, and
+  /// a rank that waits in one advances what is pending on all of its communicators. Its timeout is this one's to begin
+  /// with. A mismatch or a timeout on it, or its `abort`, fails it alone; a rank that dies, or whose function throws,
+  /// fails all communicators that it is in. Ranks that wait for each other on different communicators wait for ever:
+  /// all must come to their blocking collectives in one order, for instance rows first, then columns.
+  ///
+  /// It may end before or after this one, and at any time when this rank has no collective pending on it; those who
+  /// still wait for this rank on it throw `peer_failed`. Costs an allgather of 12 bytes by `bruck`: ceil(log2 p)
+  /// rounds.
+  ///
+  /// Throws `usage_error`, before anything is sent, if the colour is negative; `resource_error` if the system refuses
+  /// memory. Defined in tutti/collective/split.hpp, which tutti/tutti.hpp includes.
+  [[nodiscard]] communicator split(int color, int key = 0, call_site where = call_site::current());
+  /// The same where a rank may be in none: it gets nothing where its colour is `tutti::undefined`.
+  [[nodiscard]] std::optional<communicator> split(std::optional<int> color, int key = 0,
+                                                  call_site where = call_site::current());
+  /// A communicator of the same ranks in the same order, for what must not meet this one's collectives: a library's
+  /// own. A collective, as `split`, but not to be mixed with it.
+  [[nodiscard]] communicator dup(call_site where = call_site::current());
+
   // ---- For writers of collectives
   // -------------------------------------------------------------------------------------
 
   /// The most nonblocking collectives that may be pending on one rank; one more waits for the oldest.
   static constexpr int max_pending = 64;
+
+  /// The end of the same rank in another group: the two advance each other's pending collectives. Needs
+  /// `relative.share_progress()` before.
+  communicator(Transport transport, communicator& relative) : communicator(std::move(transport)) {
+    shared_ = relative.shared_;
+    ++shared_->users;
+    pending_ = &shared_->head;
+  }
+  /// What is pending here is from now on in a list that other communicators of the rank can join.
+  void share_progress() {
+    if (shared_ != nullptr) return;
+    shared_ = detail::allocating(sizeof(shared_progress), "the list of pending collectives",
+                                 [] { return new shared_progress; });
+    while (in_progress* const one = own_pending_.next()) {
+      one->leave();
+      one->join(shared_->head);
+    }
+    pending_ = &shared_->head;
+  }
 
   Transport& transport() { return transport_; }
   const Transport& transport() const { return transport_; }
@@ -118,11 +167,11 @@ class communicator {
                              [&] { return new pending_lane(transport_.make_lane(1 + static_cast<int>(index))); });
     return *l;
   }
-  /// The list of collectives in progress.
-  in_progress& pending() { return pending_; }
+  /// The list of collectives in progress: those of this communicator and of the others that share it.
+  in_progress& pending() { return *pending_; }
   /// Advances what is pending.
   [[gnu::noinline]] void progress() {
-    for (in_progress* p = pending_.next(); p != nullptr;) {
+    for (in_progress* p = pending_->next(); p != nullptr;) {
       in_progress* const next = p->next();
       p->advance(*p);
       p = next;
@@ -160,7 +209,9 @@ class communicator {
   std::uint64_t history_ = 0;
   std::uint64_t started_ = 0;
   pending_lane* pending_lanes_[max_pending] = {};
-  in_progress pending_{nullptr};
+  in_progress own_pending_{nullptr};
+  in_progress* pending_ = &own_pending_;
+  shared_progress* shared_ = nullptr;
   cost_table costs_[max_choices] = {};
 };
 

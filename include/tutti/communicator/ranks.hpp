@@ -69,7 +69,7 @@ void run_ranks(ranks<Transport>& all, F&& f) {
         group.leave(rank);
       },
       [&](int rank, const char* what) {
-        group.fail({errc::peer_failed, rank, message() << "rank " << rank << " failed: " << what});
+        group.end_rank(rank, (message() << " failed: " << what).str());
         group.leave(rank);
       },
       [&] { return group.culprit(); });

@@ -35,4 +35,10 @@ struct in_progress {
   in_progress* previous_ = nullptr;
 };
 
+/// The collectives in progress of several communicators of one rank: a rank that waits in one advances them all.
+struct shared_progress {
+  in_progress head{nullptr};
+  int users = 1;
+};
+
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -155,6 +156,25 @@ concept transport = requires(T& t, const T& c, int index, std::chrono::nanosecon
 template <class T>
 concept allocating_transport = transport<T> && requires(T& t) {
   { t.memory() } -> std::same_as<memory_owner&>;
+};
+
+/// A transport that can make some of its ranks a group of their own.
+///
+/// - `next_group()`: the smallest number above those of all groups that this rank was ever in. The whole is number 0.
+/// - `subgroup(number, members)`: this rank's end of the new group. `members` are ranks of this transport in the order
+///   of the new one, this rank among them. Called by the members only, all with the same arguments. `number` is the
+///   greatest `next_group()` of all ranks of this transport: none of them has been in a group of that number before,
+///   and they have agreed on it since the last call. It may be made of a subgroup again. Its timeout is that of this
+///   one to begin with.
+///
+/// Where a subgroup fails, nothing else does, and its texts say which ranks of the whole it has. A failure that
+/// concerns a rank (it died, its function threw, or it aborted the whole) fails the whole and the groups that have that
+/// rank. An end of a subgroup may go at any time, whatever the others do and while they read what this rank has sent;
+/// those who wait for it then learn that it has left.
+template <class T>
+concept splitting_transport = transport<T> && requires(T& t, int number, std::span<const int> members) {
+  { t.next_group() } -> std::same_as<int>;
+  { t.subgroup(number, members) } -> std::same_as<T>;
 };
 
 }  // namespace tutti

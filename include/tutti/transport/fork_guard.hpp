@@ -30,6 +30,16 @@ class fork_guard {
   fork_guard& operator=(const fork_guard&) = delete;
   ~fork_guard() { ::munmap(armed_, bytes); }
 
+  /// The same knowledge without the page, for those that it outlives.
+  class view {
+   public:
+    explicit view(const fork_guard& guard) noexcept : armed_(guard.armed_) {}
+    bool armed() const noexcept { return armed_->load(std::memory_order_relaxed); }
+
+   private:
+    const std::atomic<bool>* armed_;
+  };
+
   void arm() noexcept { armed_->store(true, std::memory_order_relaxed); }
   bool armed() const noexcept { return armed_->load(std::memory_order_relaxed); }
   /// Throws `usage_error`: this is not that process.

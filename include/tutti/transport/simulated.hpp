@@ -6,13 +6,18 @@
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/transport.hpp>
+#include <tutti/transport/simulated/group.hpp>
 #include <tutti/transport/simulated/lane.hpp>
 #include <tutti/transport/simulated/options.hpp>
+#include <tutti/transport/simulated/part.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <span>
 #include <string_view>
+#include <utility>
 
 namespace tutti {
 
@@ -22,7 +27,7 @@ namespace tutti {
 /// message's overhead. A rank begins a call when no more than 4096 of its messages are under way.
 ///
 /// Ranks may wait for each other in collectives only: one that spins or sleeps until another has done something waits
-/// for ever. The group outlives it; it stays where it is once it has made a lane.
+/// for ever. The whole group outlives it; it stays where it is once it has made a lane.
 class simulated {
  public:
   using lane_type = detail::simulated_lane;
@@ -32,19 +37,33 @@ class simulated {
   static constexpr std::size_t copy_bytes = 1024;
   static constexpr std::size_t exchange_copy_bytes = 1024;
 
-  simulated(group_type& group, int rank) : group_(&group), limit_(group.timeout()), rank_(rank) {}
+  simulated(group_type& group, int rank) : part_(&group.whole()), limit_(group.timeout()), rank_(rank) {}
+  simulated(simulated&& other) noexcept
+      : part_(other.part_),
+        limit_(other.limit_),
+        rank_(other.rank_),
+        exceptions_(std::exchange(other.exceptions_, of_whole)) {}
+  simulated& operator=(simulated&&) = delete;
+  ~simulated() {
+    if (exceptions_ != of_whole) detail::depart(*part_, rank_, std::uncaught_exceptions() > exceptions_);
+  }
 
   int rank() const { return rank_; }
-  int size() const { return group_->size(); }
-  lane_type make_lane(int index) { return {*group_, rank_, index, limit_}; }
+  int size() const { return part_->size(); }
+  lane_type make_lane(int index) { return {*part_, rank_, index, limit_}; }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
-  void check() { group_->check(rank_); }
+  void check() { part_->group->check(*part_, rank_); }
   /// Takes effect at what the ranks do next.
-  void abort(std::string_view text) { group_->abort(rank_, text); }
-  cost_parameters costs() const { return group_->costs(); }
+  void abort(std::string_view text) { part_->group->abort(*part_, rank_, text); }
+  int next_group() const { return part_->group->next_group(*part_, rank_); }
+  simulated subgroup(int number, std::span<const int> members) {
+    detail::simulated_part& part = part_->group->subgroup(*part_, rank_, number, members);
+    return {part, part.number_of(part_->whole_rank(rank_)), limit_};
+  }
+  cost_parameters costs() const { return part_->group->costs(); }
 
   /// This rank's virtual clock, in seconds.
-  double now() const { return detail::seconds_of(group_->rank(rank_).clock); }
+  double now() const { return detail::seconds_of(part_->group->rank(part_->whole_rank(rank_)).clock); }
   /// This rank computes for so many seconds of virtual time. Throws `usage_error` if the time is negative, no number,
   /// or longer than 26 days.
   void spend(double seconds) {
@@ -53,17 +72,23 @@ class simulated {
     if (!(seconds >= 0 && seconds <= longest))
       throw usage_error(message() << "spend on rank " << rank() << " of " << size() << ": " << seconds
                                   << " seconds, must be at least 0 and at most " << longest);
-    group_->spend(rank_, detail::span_of(seconds));
-    group_->catch_up(rank_);
+    part_->group->spend(part_->whole_rank(rank_), detail::span_of(seconds));
+    part_->group->catch_up(part_->whole_rank(rank_));
   }
 
  private:
-  group_type* group_;
+  static constexpr int of_whole = -1;
+
+  simulated(detail::simulated_part& part, int rank, std::chrono::nanoseconds limit)
+      : part_(&part), limit_(limit), rank_(rank), exceptions_(std::uncaught_exceptions()) {}
+
+  detail::simulated_part* part_;
   std::chrono::nanoseconds limit_;
   int rank_;
+  int exceptions_ = of_whole;  // under way when this end of a subgroup was made
 };
 
-static_assert(transport<simulated> && timed_lane<simulated::lane_type>);
+static_assert(splitting_transport<simulated> && timed_lane<simulated::lane_type>);
 static_assert(!viewing_lane<simulated::lane_type> && !sharing_lane<simulated::lane_type>);
 
 }  // namespace tutti

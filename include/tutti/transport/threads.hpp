@@ -10,13 +10,16 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
+#include <span>
 #include <string_view>
+#include <utility>
 
 namespace tutti {
 
 /// A transport whose ranks are threads of one process. Large messages are read where the sender has them; nothing is
-/// copied twice. Blocking collectives allocate only the first time that they need more than before. The group outlives
-/// it; it stays where it is once it has made a lane.
+/// copied twice. Blocking collectives allocate only the first time that they need more than before. The whole group
+/// outlives it; it stays where it is once it has made a lane.
 class threads {
  public:
   using lane_type = detail::threads_lane;
@@ -26,22 +29,42 @@ class threads {
   static constexpr std::size_t exchange_copy_bytes = detail::message_slot::inline_bytes;
 
   threads(group_type& group, int rank) : group_(&group), rank_(rank) {}
+  threads(threads&& other) noexcept
+      : group_(other.group_),
+        limit_(other.limit_),
+        rank_(other.rank_),
+        exceptions_(std::exchange(other.exceptions_, of_whole)) {}
+  threads& operator=(threads&&) = delete;
+  ~threads() {
+    if (exceptions_ != of_whole) group_->depart(rank_, std::uncaught_exceptions() > exceptions_);
+  }
 
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
   lane_type make_lane(int index) { return {*group_, rank_, index, limit_}; }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
   void check() { group_->check(); }
-  void abort(std::string_view text) { group_->fail(detail::aborted(rank_, text)); }
+  void abort(std::string_view text) { group_->abort(rank_, text); }
+  int next_group() const { return group_->next_group(rank_); }
+  threads subgroup(int number, std::span<const int> members) {
+    const auto [group, rank] = group_->subgroup(rank_, number, members);
+    threads made(*group, rank);
+    made.limit_ = limit_;
+    made.exceptions_ = std::uncaught_exceptions();
+    return made;
+  }
   /// Measured between cores of one socket; where ranks take turns on a core, a round costs a turn of each.
   cost_parameters costs() const { return {group_->policy().crowded ? 4e-6 : 600e-9, 30e-9, 0.05e-9, 0.0003e-9}; }
 
  private:
+  static constexpr int of_whole = -1;
+
   group_type* group_;
   std::chrono::nanoseconds limit_{0};
   int rank_;
+  int exceptions_ = of_whole;  // under way when this end of a subgroup was made
 };
 
-static_assert(transport<threads> && viewing_lane<threads::lane_type> && sharing_lane<threads::lane_type>);
+static_assert(splitting_transport<threads> && viewing_lane<threads::lane_type> && sharing_lane<threads::lane_type>);
 
 }  // namespace tutti

@@ -18,11 +18,14 @@ namespace tutti::detail {
 /// A lane between ranks that share memory: messages to one peer through channels, shared rounds on boards. `Group` is
 /// what they share:
 ///
-/// - `memory`, `make_memory(bytes)`: memory that every rank can read, owned by what it returns;
+/// - `memory`, `make_memory(bytes)`: memory that every rank can read, owned by what it returns; `keep(memory)`: it is
+///   not used any more, but others may still read it;
 /// - `where(data)`, `at(where)`: a place in such memory as it is told to others, not 0; and where it lies here;
 /// - `shows(data, bytes)`: whether the others can read these bytes where they are; `shows_all`: they always can;
-/// - `connect(lane, from, to)`, `boards(lane)`: the channels and boards of a lane; `state(rank)`: a rank's bell;
-///   `has_left(rank)`;
+/// - `connect(lane, from, to)`, `boards(lane)`: the channels and boards of a lane; `bell_type`, `bell(rank)`: what a
+/// rank
+///   sleeps on, in whichever group it waits; `has_left(rank)`; `settle_departures(rank)`: of groups that the rank left
+///   while an exception passed it has left indeed, since it goes on;
 /// - `fail(failure)`, `failed()`, `check()`, `raise()`, `disagree(one, other)`: why the group became unusable;
 /// - `write_call(rank, call)`, `call_of(rank, number)`, `last_call(rank)`: what the ranks called;
 /// - `look_for_dead()`: fails the group if a rank has gone without a word; `longest_nap`: between looks;

@@ -6,6 +6,7 @@
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
 #include <tutti/transport/shared_memory/lane_channels.hpp>
+#include <tutti/transport/shared_memory/shown_memory.hpp>
 
 #include <sched.h>
 #include <chrono>
@@ -64,7 +65,7 @@ class lane_boards : public lane_channels<Group> {
   }
   void publish_to(int reader, bool copy) {
     if (!copy) readers_.push_back({reader, shared_});
-    group_->state(reader).bell.ring();
+    this->bell(reader).ring();
   }
 
   // In this round, `bytes` bytes that the peer publishes will be looked at.
@@ -134,7 +135,7 @@ class lane_boards : public lane_channels<Group> {
     boards_[rank_].ended.store(shared_, std::memory_order_release);
     TUTTI_FAULT_POINT("board.ended");
     // Any rank may be waiting for it: those that published, and those that want to use a slot again.
-    for (int rank = 0; rank < group_->size(); ++rank) group_->state(rank).bell.ring();
+    for (int rank = 0; rank < group_->size(); ++rank) this->bell(rank).ring();
   }
 
  protected:
@@ -176,7 +177,7 @@ class lane_boards : public lane_channels<Group> {
   /// Where a copy for this round's slot is made. All are allocated the first time.
   std::byte* copy_area() {
     if (copies_.size() == 0) [[unlikely]]
-      copies_ = group_->make_memory(board::capacity * Group::shown_copy_bytes);
+      copies_ = {*group_, board::capacity * Group::shown_copy_bytes};
     return copies_.data() + shared_ % board::capacity * Group::shown_copy_bytes;
   }
 
@@ -212,7 +213,7 @@ class lane_boards : public lane_channels<Group> {
   bool two_lines_ = false;  // what is looked at in this round takes more than a slot's first line
   bool published_ = false;  // in this round
   bool ahead_ = false;      // it read nothing in the round before
-  typename Group::memory copies_;
+  shown_memory<Group> copies_;
   array_list<direct_reader> readers_;
 };
 

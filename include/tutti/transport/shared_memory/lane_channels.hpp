@@ -96,7 +96,7 @@ class lane_channels : public lane_waiting<Group> {
     TUTTI_FAULT_POINT("channel.release");
     i.from->consumed.store(++i.next, std::memory_order_release);
     TUTTI_FAULT_POINT("channel.consumed");
-    group_->state(peer).bell.ring();
+    this->bell(peer).ring();
     // One message taken in is room to send another.
     if constexpr (!Group::shows_all) send_waiting();
   }
@@ -289,7 +289,7 @@ class lane_channels : public lane_waiting<Group> {
     TUTTI_FAULT_POINT("channel.post");
     s.turn.store(static_cast<std::uint32_t>(message), std::memory_order_release);
     TUTTI_FAULT_POINT("channel.posted");
-    group_->state(peer).bell.ring();
+    this->bell(peer).ring();
   }
 
   /// A copy of the bytes that lasts until the peer has consumed the message of that number; null if there is no room.

@@ -3,6 +3,8 @@
 
 #include <tutti/core/call.hpp>
 #include <tutti/core/fault_point.hpp>
+#include <tutti/core/inline.hpp>
+#include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
@@ -20,7 +22,14 @@ template <class Group>
 class lane_waiting {
  public:
   lane_waiting(Group& group, int rank, int index, const std::chrono::nanoseconds& limit)
-      : group_(&group), rank_(rank), index_(index), limit_(&limit), policy_(group.policy()) {}
+      : group_(&group),
+        rank_(rank),
+        index_(index),
+        bells_(static_cast<std::size_t>(group.size()), "the bells of the ranks"),
+        limit_(&limit),
+        policy_(group.policy()) {
+    for (int peer = 0; peer < group.size(); ++peer) bells_[static_cast<std::size_t>(peer)] = &group.bell(peer);
+  }
 
   void idle() {
     if (++idle_ <= policy_.spins) {
@@ -38,7 +47,7 @@ class lane_waiting {
   }
 
   void awake() {
-    if (armed_) group_->state(rank_).bell.cancel();
+    if (armed_) bell(rank_).cancel();
     armed_ = false;
     idle_ = 0;
     started_ = {};
@@ -46,6 +55,9 @@ class lane_waiting {
   }
 
  protected:
+  /// What that rank sleeps on, whatever it waits for.
+  TUTTI_ALWAYS_INLINE typename Group::bell_type& bell(int rank) { return *bells_[static_cast<std::size_t>(rank)]; }
+
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const message_slot& s, std::size_t bytes) {
     TUTTI_FAULT_POINT("waiting.refuse");
     if (s.fingerprint == fingerprint_) {
@@ -59,6 +71,7 @@ class lane_waiting {
   Group* group_;
   int rank_;
   int index_;
+  owned_array<typename Group::bell_type*> bells_;
   call call_;
   std::uint64_t fingerprint_ = 0;
   int round_ = -1;
@@ -75,7 +88,7 @@ class lane_waiting {
     const bool tired = idle_ > policy_.spins + policy_.yields || waited_ > policy_.patience + longest_yielding;
     if (armed_) {
       TUTTI_FAULT_POINT("waiting.sleep");
-      group_->state(rank_).bell.sleep(seen_, nap);
+      bell(rank_).sleep(seen_, nap);
       TUTTI_FAULT_POINT("waiting.woken");
       armed_ = false;
       idle_ = policy_.spins;
@@ -84,7 +97,7 @@ class lane_waiting {
     if (tired) {
       // Not before every short wait: to look at what the others write slows them down.
       if (waited_ > std::chrono::milliseconds(2)) look_around();
-      seen_ = group_->state(rank_).bell.prepare();
+      seen_ = bell(rank_).prepare();
       armed_ = true;
       TUTTI_FAULT_POINT("waiting.prepared");
     } else {
@@ -110,6 +123,7 @@ class lane_waiting {
   /// Others may be in another call, or gone: then what is waited for never comes. Called once after a look in vain.
   [[gnu::noinline, gnu::cold]] void look_around() {
     TUTTI_FAULT_POINT("waiting.look_around");
+    group_->settle_departures(rank_);
     group_->look_for_dead();
     for (int peer = 0; peer < group_->size(); ++peer) {
       if (peer == rank_) continue;

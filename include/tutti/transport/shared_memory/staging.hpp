@@ -5,6 +5,7 @@
 #include <tutti/core/memory.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
+#include <tutti/transport/shared_memory/shown_memory.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ class staging {
     std::uint64_t message;
   };
   struct chunk {
-    typename Group::memory memory;
+    shown_memory<Group> memory;
     array_list<reference> readers;
     // What it is a copy of, and in which round it was made.
     const std::byte* from = nullptr;
@@ -55,7 +56,7 @@ class staging {
     if (c == nullptr) {
       c = take(consumed);
       if (c == nullptr) return nullptr;
-      if (c->memory.size() < bytes) c->memory = group_->make_memory(bytes);
+      if (c->memory.size() < bytes) c->memory = {*group_, bytes};
       TUTTI_FAULT_POINT("staging.copy");
       std::memcpy(c->memory.data(), from, bytes);
       TUTTI_FAULT_POINT("staging.copied");
@@ -85,7 +86,7 @@ class staging {
     array_list<reference> readers;
     readers.reserve(most_readers_);
     TUTTI_FAULT_POINT("staging.allocate");
-    auto memory = group_->make_memory(bytes_);
+    shown_memory<Group> memory(*group_, bytes_);
     chunks_.push_back(allocating(sizeof(chunk), "copies of messages", [] { return new chunk; }));
     chunks_.back()->memory = std::move(memory);
     chunks_.back()->readers = std::move(readers);

@@ -9,12 +9,15 @@
 #include <tutti/transport/simulated/chance.hpp>
 #include <tutti/transport/simulated/links.hpp>
 #include <tutti/transport/simulated/options.hpp>
+#include <tutti/transport/simulated/part.hpp>
 #include <tutti/transport/simulated/rank.hpp>
 #include <tutti/transport/simulated/trace.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace tutti::detail {
@@ -23,45 +26,104 @@ namespace tutti::detail {
 /// this when it must wait; so nothing here is locked.
 class event_loop {
  public:
-  event_loop(int size, const simulated_options& options)
+  event_loop(simulated_group& group, int size, const simulated_options& options)
       : size_(size),
         ranks_(static_cast<std::size_t>(size)),
         links_(size, options),
         agenda_(options.seed),
         trace_(options.record),
-        draws_(chance(options.seed).of(2)) {}
+        draws_(chance(options.seed).of(2)),
+        whole_(group, size),
+        parts_(&whole_) {
+    for (int r = 0; r < size; ++r) whole_.presence(r) = presence_in_part::present;
+  }
 
   int size() const { return size_; }
   simulated_rank& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
-  /// That rank's end of a lane; made by whoever asks first.
-  lane_end& end(int r, int lane) {
-    auto& lanes = rank(r).lanes;
-    const auto index = static_cast<std::size_t>(lane);
-    while (lanes.size() <= index) lanes.push_back(nullptr);
-    if (lanes[index] == nullptr)
-      lanes[index] =
-          allocating(sizeof(lane_end), "a lane of the simulated network", [&] { return new lane_end(size_); });
-    return *lanes[index];
-  }
+  simulated_part& whole() { return whole_; }
 
-  bool failed() const noexcept { return failed_; }
-  /// Throws what the group failed of, if it failed.
-  void check() const {
-    if (failed_) failure_.raise();
+  bool failed() const noexcept { return whole_.failed; }
+  /// Throws what the part failed of, if it failed.
+  static void check(const simulated_part& part) {
+    if (part.failed) part.why.raise();
   }
-  /// The group becomes unusable; the first reason stays. Those who wait go on.
-  void fail(failure f) {
-    if (std::exchange(failed_, true)) return;
-    failure_ = std::move(f);
-    const virtual_time at = running_ < 0 ? now_ : later(now_, rank(running_).clock);
-    for (int r = 0; r < size_; ++r)
-      if (rank(r).state == standing::waiting) resume(rank(r), at);
-    trace_.add({.kind = simulated_event_kind::failed, .picoseconds = at, .from = failure_.peer});
+  void check() const { check(whole_); }
+  /// The part becomes unusable; the first reason stays. Those who wait in it go on. Ranks are those of the part.
+  void fail(simulated_part& part, failure f) {
+    if (part.failed) return;
+    f.text += part.described();
+    fail_as_told(part, std::move(f));
+  }
+  void fail(failure f) { fail(whole_, std::move(f)); }
+  /// The whole fails, and so does every part that has the rank. `how` follows its number in their texts.
+  void end_rank(int r, std::string_view how) {
+    for_parts_of(r, [&](simulated_part& part, int number) {
+      if (part.presence(number) != presence_in_part::left)
+        fail(part, {errc::peer_failed, number, message() << "rank " << number << how});
+    });
   }
   /// The two ranks have not made the same calls.
-  void disagree(int one, int other) { fail(disagreement(one, rank(one).log, other, rank(other).log)); }
+  void disagree(simulated_part& part, int one, int other) {
+    fail(part, disagreement(one, part.log(one), other, part.log(other)));
+  }
+
+  // ---- Subgroups
+
+  int next_group(const simulated_part& part, int number) { return rank(part.whole_rank(number)).next_group; }
+  /// The part of that number of these ranks of `parent`, which one of them enters.
+  simulated_part& subgroup(simulated_part& parent, int entering, int number, std::span<const int> members) {
+    const int me = parent.whole_rank(entering);
+    settle_departures(me);
+    rank(me).next_group = number + 1;
+    simulated_part* part = parts_;
+    while (part != nullptr && (part->number != number || part->whole_rank(0) != parent.whole_rank(members[0])))
+      part = part->next;
+    if (part == nullptr) {
+      part = allocating(sizeof(simulated_part), "a communicator",
+                        [&] { return new simulated_part(parent, number, members); });
+      part->next = std::exchange(parts_, part);
+    }
+    part->presence(part->number_of(me)) = presence_in_part::present;
+    return *part;
+  }
+  /// A rank's end of a subgroup goes.
+  void depart(simulated_part& part, int number, bool by_exception) noexcept {
+    const int me = part.whole_rank(number);
+    if (by_exception) {
+      part.presence(number) = presence_in_part::unwinding;
+      rank(me).unwinding = true;
+      return;
+    }
+    part.presence(number) = presence_in_part::left;
+    ++happened_;
+    for (int other = 0; other < size_; ++other) {
+      simulated_rank& waiting = rank(other);
+      if (waiting.state == standing::waiting && waiting.looks_at->part == &part && waiting.looks_at->awaited == number)
+        resume(waiting, rank(me).clock);
+    }
+    end_part_if_over(part);
+  }
+  /// What a rank left while an exception passed it has left indeed: it is here, or its function has ended.
+  void settle_departures(int r) noexcept {
+    if (!std::exchange(rank(r).unwinding, false)) return;
+    for_parts_of(r, [&](simulated_part& part, int number) {
+      if (part.presence(number) == presence_in_part::unwinding) depart(part, number, false);
+    });
+  }
 
  protected:
+  /// The same with a text in which ranks are those of the whole.
+  void fail_as_told(simulated_part& part, failure f) {
+    if (std::exchange(part.failed, true)) return;
+    part.why = std::move(f);
+    const virtual_time at = running_ < 0 ? now_ : later(now_, rank(running_).clock);
+    for (simulated_rank& r : ranks_)
+      if (r.state == standing::waiting && r.looks_at->part == &part) resume(r, at);
+    const int peer = part.why.peer;
+    trace_.add(
+        {.kind = simulated_event_kind::failed, .picoseconds = at, .from = peer < 0 ? peer : part.whole_rank(peer)});
+  }
+
   /// Gives the turn to who is next, and comes back when it is this rank's again.
   void pass(int r) {
     const int next = next_rank();
@@ -86,8 +148,47 @@ class event_loop {
         return next;
       }
       if (std::all_of(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.state == standing::left; })) return -1;
-      fail(deadlock());
+      fail_all(deadlock());
     }
+  }
+  /// Nobody goes on any more: what anybody waits in fails, and so does the whole.
+  void fail_all(const failure& f) {
+    fail_as_told(whole_, f);
+    for (int r = 0; r < size_; ++r) {
+      if (rank(r).looks_at == nullptr || rank(r).state == standing::left) continue;
+      simulated_part& part = *rank(r).looks_at->part;
+      failure here = f;
+      if (f.peer >= 0) here.peer = part.number_of(f.peer);
+      fail_as_told(part, std::move(here));
+    }
+  }
+
+  /// Calls `f(part, number)` for the whole and each other part that has the rank, with its number there.
+  template <class F>
+  void for_parts_of(int r, F&& f) {
+    for (simulated_part* part = parts_; part != nullptr;) {
+      simulated_part* const next = part->next;
+      const int number = part->number_of(r);
+      if (number >= 0) f(*part, number);
+      part = next;
+    }
+  }
+  /// All have left the part, and nothing is under way in it.
+  void end_part_if_over(simulated_part& part) noexcept {
+    if (part.is_whole() || part.under_way != 0 || !all_have_left(part)) return;
+    simulated_part** at = &parts_;
+    while (*at != &part) at = &(*at)->next;
+    *at = part.next;
+    for (simulated_rank& r : ranks_)
+      if (r.looks_at != nullptr && r.looks_at->part == &part) r.looks_at = nullptr;
+    delete &part;
+  }
+  /// The rank does no more in the part.
+  bool has_left(simulated_part& part, int number) {
+    const presence_in_part presence = part.presence(number);
+    const simulated_rank& in_whole = rank(part.whole_rank(number));
+    return presence == presence_in_part::left || in_whole.state == standing::left ||
+           (presence == presence_in_part::absent && in_whole.next_group > part.number);
   }
 
   /// The rank has looked in vain more often than `times`, and nothing else has happened since.
@@ -115,7 +216,7 @@ class event_loop {
     if (r.state == standing::waiting) resume(r, at);
   }
 
-  /// Nothing is under way, and nobody goes on by itself: who waits for whom.
+  /// Nothing is under way, and nobody goes on by itself: who waits for whom. Ranks are those of the whole.
   failure deadlock() {
     message text;
     text << "deadlock: nothing is under way, and ";
@@ -130,25 +231,27 @@ class event_loop {
       if (gone) {
         text << " has left";
       } else {
-        if (awaited < 0) awaited = at->awaited;
-        text << " waits for rank " << at->awaited << at->place(r);
+        if (awaited < 0) awaited = at->awaited_in_whole();
+        text << " waits for rank " << at->awaited_in_whole() << at->place();
+        if (!at->part->is_whole()) text << at->part->described();
       }
     }
     if (told > most_told) text << "; and " << told - most_told << " more";
     const simulated_message* lost = nullptr;
     for (int r = 0; r < size_ && lost == nullptr; ++r) lost = lost_to(r);
     if (lost == nullptr) return {errc::timed_out, awaited, text};
-    text << "; rank " << lost->from << "'s " << *lost;
+    text << "; rank " << lost->from << "'s message " << lost->number << " to rank " << lost->to << " was lost";
     return {errc::timed_out, lost->from, text};
   }
 
   /// A lost message that the rank looked for in vain, in whichever of its collectives; null if there is none.
   const simulated_message* lost_to(int r) {
-    for (const lane_end* const at : rank(r).lanes) {
-      const simulated_message* const lost = at == nullptr ? nullptr : at->lost();
-      if (lost != nullptr) return lost;
-    }
-    return nullptr;
+    const simulated_message* lost = nullptr;
+    for_parts_of(r, [&](simulated_part& part, int number) {
+      for (const lane_end* const at : part.lanes(number))
+        if (at != nullptr && lost == nullptr) lost = at->lost();
+    });
+    return lost;
   }
   /// The same for the rank, those whom it waits for, those whom these wait for, and so on.
   const simulated_message* lost_behind(int r) {
@@ -160,8 +263,10 @@ class event_loop {
     meet(r);
     for (std::size_t i = 0; i < ask.size(); ++i) {
       if (const simulated_message* const lost = lost_to(ask[i])) return lost;
-      for (const lane_end* const at : rank(ask[i]).lanes)
-        if (at != nullptr && at->awaited >= 0) meet(at->awaited);
+      for_parts_of(ask[i], [&](simulated_part& part, int number) {
+        for (const lane_end* const at : part.lanes(number))
+          if (at != nullptr && at->awaited >= 0) meet(at->awaited_in_whole());
+      });
     }
     return nullptr;
   }
@@ -204,9 +309,10 @@ class event_loop {
       return happen(e);
     } catch (const resource_error&) {
       const simulated_message& m = *e.what;
-      fail({errc::resource, m.from,
-            message() << "the system refused memory for message " << m.number << " from rank " << m.from << " to rank "
-                      << m.to << ", of " << m.bytes << " bytes"});
+      fail(*m.receiver->part,
+           {errc::resource, m.sender->rank,
+            message() << "the system refused memory for message " << m.number << " from rank " << m.sender->rank
+                      << " to rank " << m.receiver->rank << ", of " << m.bytes << " bytes"});
       return true;
     }
   }
@@ -215,12 +321,12 @@ class event_loop {
     now_ = e.at;
     ++happened_;
     simulated_message& m = *e.what;
+    lane_end& there = *m.receiver;
     if (m.dropped) {
-      --rank(m.from).under_way;
+      arrived(m);
       return false;
     }
-    lane_end& there = end(m.to, m.lane);
-    message_queue& queue = there.queue(m.from);
+    message_queue& queue = there.queue(m.sender->rank);
     if (e.arrives) {
       queue.last_delivery = later(queue.last_delivery, links_.arrive(m.to, e.at, m.bytes));
       agenda_.put(queue.last_delivery, &m, false);
@@ -228,30 +334,45 @@ class event_loop {
     }
     if (m.source != nullptr) {
       m.take_bytes();
-      auto& leaving = end(m.from, m.lane).leaving;
+      auto& leaving = m.sender->leaving;
       leaving.erase(std::find(leaving.begin(), leaving.end(), &m));
     }
     m.delivered = true;
-    --rank(m.from).under_way;
     trace_.add({.kind = simulated_event_kind::delivered,
                 .picoseconds = e.at,
                 .from = m.from,
                 .to = m.to,
-                .lane = m.lane,
+                .lane = there.index,
                 .message = m.number,
                 .bytes = m.bytes});
-    if (there.awaited != m.from || queue.front() != &m) return false;
-    wake(rank(m.to), e.at);
+    const bool awaited = there.awaited == m.sender->rank && queue.front() == &m;
+    const int to = m.to;
+    arrived(m);
+    if (awaited) wake(rank(to), e.at);
+    return awaited;
+  }
+  /// Nothing will happen to the message any more; it may end with its part.
+  void arrived(const simulated_message& m) {
+    --rank(m.from).under_way;
+    simulated_part& part = *m.receiver->part;
+    --part.under_way;
+    end_part_if_over(part);
+  }
+  bool all_have_left(simulated_part& part) {
+    for (int r = 0; r < part.size(); ++r) {
+      const presence_in_part presence = part.presence(r);
+      const bool missed = presence == presence_in_part::absent && rank(part.whole_rank(r)).next_group > part.number;
+      if (presence != presence_in_part::left && !missed) return false;
+    }
     return true;
   }
 
   std::uint64_t turns_ = 0;
   chance draws_;
-  bool failed_ = false;
-  failure failure_;
 
  protected:
-  const failure& reason() const { return failure_; }
+  simulated_part whole_;
+  simulated_part* parts_;  // all of them, a list; the whole comes last
 };
 
 }  // namespace tutti::detail

@@ -5,6 +5,7 @@
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/simulated/group.hpp>
+#include <tutti/transport/simulated/part.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -17,17 +18,15 @@ namespace tutti::detail {
 /// arrive, or when it has to be given back.
 class simulated_lane {
  public:
-  simulated_lane(simulated_group& group, int rank, int index, const std::chrono::nanoseconds& limit)
-      : group_(&group), end_(&group.end(rank, index)), limit_(&limit), rank_(rank), index_(index) {}
+  simulated_lane(simulated_part& part, int rank, int index, const std::chrono::nanoseconds& limit)
+      : group_(part.group), end_(&part.end(rank, index)), limit_(&limit), rank_(part.whole_rank(rank)) {}
 
-  void open(const call& c) { group_->open(rank_, *end_, c); }
+  void open(const call& c) { group_->open(*end_, c); }
   void begin_round() { ++end_->round; }
   bool send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
-    return group_->send(rank_, index_, peer, data, bytes, copy);
+    return group_->send(*end_, peer, data, bytes, copy);
   }
-  bool try_recv(int peer, std::byte* data, std::size_t bytes) {
-    return group_->receive(rank_, *end_, peer, data, bytes);
-  }
+  bool try_recv(int peer, std::byte* data, std::size_t bytes) { return group_->receive(*end_, peer, data, bytes); }
   void folded(std::size_t bytes) { group_->fold(rank_, bytes); }
 
   /// The memory of what has been sent is free when its last byte has left.
@@ -40,15 +39,15 @@ class simulated_lane {
   }
 
   void idle() {
-    group_->check(rank_);
+    group_->check(*end_->part, end_->rank);
     if (leaves_ > group_->rank(rank_).clock) {
       group_->sleep_until(rank_, leaves_);
-      group_->check(rank_);
+      group_->check(*end_->part, end_->rank);
     } else {
-      group_->wait(rank_, *end_, limit());
+      group_->wait(*end_, limit());
     }
   }
-  void glance() { group_->poll(rank_, *end_, limit()); }
+  void glance() { group_->poll(*end_, limit()); }
   void awake() {
     end_->started = never;
     group_->rank(rank_).looks_at = nullptr;
@@ -57,8 +56,9 @@ class simulated_lane {
   void abandon(const std::string& reason) noexcept {
     awake();
     try {
-      group_->fail({errc::peer_failed, rank_,
-                    message() << "rank " << rank_ << " failed in " << end_->during.describe() << ": " << reason});
+      group_->fail(*end_->part,
+                   {errc::peer_failed, end_->rank,
+                    message() << "rank " << end_->rank << " failed in " << end_->during.describe() << ": " << reason});
     } catch (...) {
       std::terminate();  // no memory to say what failed: others would wait for ever
     }
@@ -73,8 +73,7 @@ class simulated_lane {
   lane_end* end_;
   const std::chrono::nanoseconds* limit_;
   virtual_time leaves_ = 0;  // when what the last look found unsettled will have left
-  int rank_;
-  int index_;
+  int rank_;                 // in the whole
 };
 
 }  // namespace tutti::detail

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/simulated/virtual_time.hpp>
 
@@ -12,11 +11,14 @@
 
 namespace tutti::detail {
 
+struct lane_end;
+
 /// A message on its way, or waiting to be taken.
 struct simulated_message {
-  int from = 0;
+  int from = 0;  // in the whole
   int to = 0;
-  int lane = 0;
+  lane_end* sender = nullptr;
+  lane_end* receiver = nullptr;
   std::uint64_t number = 0;  // of those from `from` to `to`
   std::uint64_t fingerprint = 0;
   std::size_t bytes = 0;
@@ -34,11 +36,6 @@ struct simulated_message {
     source = nullptr;
   }
 };
-
-/// Says that it was lost.
-inline message& operator<<(message& text, const simulated_message& m) {
-  return text << "message " << m.number << " to rank " << m.to << " was lost";
-}
 
 /// What one rank has sent to one other on one lane and that one has not taken yet, in order.
 class message_queue {

@@ -3,12 +3,16 @@
 
 #include <tutti/core/error.hpp>
 #include <tutti/core/memory.hpp>
+#include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/failures.hpp>
+#include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
 #include <tutti/transport/shared_memory/heap_memory.hpp>
 #include <tutti/transport/shared_memory/lane.hpp>
+#include <tutti/transport/threads/family.hpp>
 
 #include <atomic>
 #include <bit>
@@ -16,22 +20,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace tutti::detail {
 
 /// What the others may know of one rank.
 struct alignas(128) rank_state {
-  doorbell bell;
-  alignas(64) std::atomic<bool> left{false};  // its function has returned or thrown
+  /// Its way through a group. In the whole it is there from the beginning, and leaves when its function has returned or
+  /// thrown. It leaves a subgroup when its end goes; while an exception passes it is only about to.
+  enum stages : unsigned char { absent, present, unwinding, left };
+
+  std::atomic<stages> stage{absent};
   call_log log;
 };
 
-/// What the ranks of one group of threads share.
+/// What the ranks of one group of threads share: the whole, or a part of it, which is made by the first of its ranks
+/// that comes and ends with the last that leaves.
 class threads_group {
  public:
   using fence = asymmetric_fence;
   using memory = heap_memory;
+  using bell_type = doorbell;
   static constexpr bool shows_all = true;
   static constexpr bool waits_for_readers = true;
   static constexpr std::size_t shown_copy_bytes = 4096;
@@ -40,22 +51,38 @@ class threads_group {
   explicit threads_group(int size)
       : size_(size), policy_(wait_policy::for_ranks(size)), states_(static_cast<std::size_t>(size)) {
     asymmetric_fence::available();
+    for (rank_state& s : states_) s.stage.store(rank_state::present, std::memory_order_relaxed);
+    family_ = allocating(sizeof(threads_family), "what the ranks share", [&] { return new threads_family(size); });
+    family_->whole = this;
   }
   threads_group(const threads_group&) = delete;
   threads_group& operator=(const threads_group&) = delete;
   ~threads_group() {
     for (lane_table* const table : lanes_) {
+      if (table == nullptr) continue;
       for (std::atomic<channel*>& c : table->channels) delete c.load(std::memory_order_relaxed);
       delete table;
     }
+    bool last = false;
+    {
+      const std::lock_guard lock(family_->mutex);
+      if (is_whole()) family_->whole = nullptr;
+      last = --family_->users == 0;
+    }
+    if (last) delete family_;
   }
 
   int size() const { return size_; }
   const wait_policy& policy() const { return policy_; }
   rank_state& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
+  doorbell& bell(int rank) { return family_->rank(whole_rank(rank)).bell; }
 
   static std::size_t piece_bytes(int) { return shown_copy_bytes; }
   static heap_memory make_memory(std::size_t bytes) { return heap_memory(bytes); }
+  void keep(heap_memory piece) noexcept {
+    const std::lock_guard lock(mutex_);
+    kept_.keep(std::move(piece));
+  }
   static std::uint64_t where(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
   static_assert(sizeof(std::uint64_t) == sizeof(const std::byte*));
   static const std::byte* at(std::uint64_t where) { return std::bit_cast<const std::byte*>(where); }
@@ -64,7 +91,13 @@ class threads_group {
   void write_call(int rank, const call& c) noexcept { state(rank).log.write(c); }
   call call_of(int rank, std::uint64_t number) { return state(rank).log.read(number); }
   std::uint64_t last_call(int rank) { return state(rank).log.last(); }
-  bool has_left(int rank) { return state(rank).left.load(std::memory_order_acquire); }
+  bool has_left(int rank) {
+    const int next = next_group(rank);
+    const rank_state::stages stage = state(rank).stage.load(std::memory_order_acquire);
+    if (stage == rank_state::left) return true;
+    if (is_whole()) return false;
+    return never_comes(stage, next) || family_->whole->has_left(whole_rank(rank));
+  }
   static void look_for_dead() {}
 
   /// The channel from one rank to another on a lane; made by whichever end asks first.
@@ -88,16 +121,10 @@ class threads_group {
   void check() {
     if (failed_.load(std::memory_order_acquire)) raise();
   }
-  [[noreturn, gnu::noinline, gnu::cold]] void raise() {
-    failure f;
-    {
-      const std::lock_guard lock(mutex_);
-      f = failure_;
-    }
-    f.raise();
-  }
+  [[noreturn, gnu::noinline, gnu::cold]] void raise() { why().raise(); }
   /// The group becomes unusable; the first reason stays. Wakes everyone.
   [[gnu::noinline, gnu::cold]] void fail(failure f) {
+    if (!is_whole()) f.text += of_members({members_.data(), members_.size()});
     {
       const std::lock_guard lock(mutex_);
       if (failed_.load(std::memory_order_relaxed)) return;
@@ -111,24 +138,110 @@ class threads_group {
     const std::lock_guard lock(mutex_);
     return failed() && failure_.kind == errc::peer_failed ? failure_.peer : -1;
   }
+
+  /// The rank ends the group. From any thread.
+  [[gnu::noinline, gnu::cold]] void abort(int rank, std::string_view text) {
+    if (!is_whole()) return fail(aborted(rank, text));
+    end_rank(rank, (message() << " aborted: " << text).str());
+  }
+
+  // ---- The whole
+
+  /// A rank has come to its end: the whole fails, and so does every group that has the rank. `how` follows its number
+  /// in their texts.
+  [[gnu::noinline, gnu::cold]] void end_rank(int rank, std::string_view how) {
+    const auto reason = [how](int number) {
+      return failure{errc::peer_failed, number, message() << "rank " << number << how};
+    };
+    // All at once: who hears of the one must not be found guilty of the others.
+    const std::lock_guard lock(family_->mutex);
+    fail(reason(rank));
+    for (threads_group* g = family_->groups; g != nullptr; g = g->next_) {
+      const int number = g->number_of(rank);
+      if (number >= 0 && g->state(number).stage.load(std::memory_order_relaxed) != rank_state::left)
+        g->fail(reason(number));
+    }
+  }
   /// A rank's function has returned or thrown.
   void leave(int rank) {
-    state(rank).left.store(true, std::memory_order_release);
+    settle_departures(rank);
+    state(rank).stage.store(rank_state::left, std::memory_order_release);
     wake_all();
+  }
+  /// After every rank has left: fails the group if they have not all made the same calls on it and on the groups that
+  /// still exist.
+  [[gnu::noinline]] void check_same_calls() {
+    compare_last_calls();
+    const std::lock_guard lock(family_->mutex);
+    for (threads_group* g = family_->groups; g != nullptr && !failed(); g = g->next_) {
+      if (g->failed() || !g->all([](const rank_state& s) { return s.stage != rank_state::absent; })) continue;
+      g->compare_last_calls();
+      if (g->failed()) fail(g->why());
+    }
+  }
+
+  // ---- Subgroups
+
+  int next_group(int rank) { return family_->rank(whole_rank(rank)).next_group.load(std::memory_order_acquire); }
+  /// The group of that number of these ranks, which that rank, one of them, enters as the second of the pair.
+  std::pair<threads_group*, int> subgroup(int rank, int number, std::span<const int> members) {
+    settle_departures(rank);
+    std::atomic<int>& next = family_->rank(whole_rank(rank)).next_group;
+    const std::lock_guard lock(family_->mutex);
+    try {
+      threads_group* g = family_->groups;
+      while (g != nullptr && (g->group_number_ != number || g->whole_rank(0) != whole_rank(members[0]))) g = g->next_;
+      if (g == nullptr)
+        g = allocating(sizeof(threads_group), "a communicator",
+                       [&] { return new threads_group(*this, number, members); });
+      const int place = g->number_of(whole_rank(rank));
+      g->state(place).stage.store(rank_state::present, std::memory_order_release);
+      next.store(number + 1, std::memory_order_release);
+      return {g, place};
+    } catch (...) {
+      // The others get theirs, and find that this rank does not come.
+      next.store(number + 1, std::memory_order_release);
+      wake_all();
+      throw;
+    }
+  }
+  /// A rank's end of a subgroup goes.
+  void depart(int rank, bool by_exception) noexcept {
+    bool ended = false;
+    {
+      const std::lock_guard lock(family_->mutex);
+      if (by_exception) {
+        state(rank).stage.store(rank_state::unwinding, std::memory_order_release);
+        family_->rank(whole_rank(rank)).unwinding = true;
+      } else {
+        ended = remove(rank);
+      }
+    }
+    if (ended) delete this;
+  }
+  /// What a rank left while an exception passed it has left indeed: it is here, or its function has ended.
+  void settle_departures(int rank) noexcept {
+    const int me = whole_rank(rank);
+    if (!family_->rank(me).unwinding) return;
+    family_->rank(me).unwinding = false;
+    threads_group* ended = nullptr;
+    {
+      const std::lock_guard lock(family_->mutex);
+      for (threads_group* g = family_->groups; g != nullptr;) {
+        threads_group* const next = g->next_;
+        const int number = g->number_of(me);
+        if (number >= 0 && g->state(number).stage.load(std::memory_order_relaxed) == rank_state::unwinding &&
+            g->remove(number))
+          g->next_ = std::exchange(ended, g);
+        g = next;
+      }
+    }
+    while (ended != nullptr) delete std::exchange(ended, ended->next_);
   }
 
   /// The two ranks have not made the same calls.
   [[gnu::noinline, gnu::cold]] void disagree(int one, int other) {
     fail(disagreement(one, state(one).log, other, state(other).log));
-  }
-
-  /// After every rank has left: fails the group if they have not all made the same calls.
-  [[gnu::noinline]] void check_same_calls() {
-    for (int rank = 1; rank < size_; ++rank) {
-      if (same_last_call(state(0).log, state(rank).log)) continue;
-      disagree(0, rank);
-      return;
-    }
   }
 
  private:
@@ -138,17 +251,77 @@ class threads_group {
     owned_array<board> boards;
   };
 
+  /// A part of the whole that `parent` is, or is a part of. The family is locked.
+  threads_group(threads_group& parent, int number, std::span<const int> members)
+      : size_(static_cast<int>(members.size())),
+        policy_(parent.policy_),
+        states_(members.size()),
+        group_number_(number),
+        members_(members.size()),
+        family_(parent.family_) {
+    for (std::size_t i = 0; i < members.size(); ++i) members_[i] = parent.whole_rank(members[i]);
+    ++family_->users;
+    next_ = std::exchange(family_->groups, this);
+    if (next_ != nullptr) next_->previous_ = this;
+  }
+
+  bool is_whole() const { return group_number_ == 0; }
+  int whole_rank(int rank) const { return is_whole() ? rank : members_[static_cast<std::size_t>(rank)]; }
+  /// Which rank of this subgroup that of the whole is; -1: none.
+  int number_of(int whole) const {
+    for (int rank = 0; rank < size_; ++rank)
+      if (whole_rank(rank) == whole) return rank;
+    return -1;
+  }
+  /// A rank that is in later groups already was refused memory for this one.
+  bool never_comes(rank_state::stages stage, int next) const {
+    return stage == rank_state::absent && next > group_number_;
+  }
+  template <class Condition>
+  bool all(Condition&& condition) const {
+    for (const rank_state& s : states_)
+      if (!condition(s)) return false;
+    return true;
+  }
+  /// The rank has left this subgroup; whether all have, and it is out of the family's list. The family is locked.
+  bool remove(int rank) {
+    state(rank).stage.store(rank_state::left, std::memory_order_release);
+    for (int other = 0; other < size_; ++other) {
+      const int next = next_group(other);
+      const rank_state::stages stage = state(other).stage.load(std::memory_order_acquire);
+      if (stage == rank_state::left || never_comes(stage, next)) continue;
+      wake_all();
+      return false;
+    }
+    (previous_ == nullptr ? family_->groups : previous_->next_) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+    return true;
+  }
+
+  failure why() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  void compare_last_calls() {
+    for (int rank = 1; rank < size_; ++rank) {
+      if (same_last_call(state(0).log, state(rank).log)) continue;
+      disagree(0, rank);
+      return;
+    }
+  }
+
   lane_table& table(int lane) {
     const std::lock_guard lock(mutex_);
     const auto index = static_cast<std::size_t>(lane);
     lanes_.reserve(index + 1);
-    while (lanes_.size() <= index)
-      lanes_.push_back(allocating(sizeof(lane_table), "the channels of a lane",
-                                  [&] { return new lane_table(static_cast<std::size_t>(size_)); }));
+    while (lanes_.size() <= index) lanes_.push_back(nullptr);
+    if (lanes_[index] == nullptr)
+      lanes_[index] = allocating(sizeof(lane_table), "the channels of a lane",
+                                 [&] { return new lane_table(static_cast<std::size_t>(size_)); });
     return *lanes_[index];
   }
   void wake_all() {
-    for (rank_state& s : states_) s.bell.wake();
+    for (int rank = 0; rank < size_; ++rank) bell(rank).wake();
   }
 
   int size_;
@@ -158,6 +331,13 @@ class threads_group {
   alignas(64) std::mutex mutex_;
   failure failure_;
   array_list<lane_table*> lanes_;
+  kept_memory kept_;
+  // Of a subgroup.
+  int group_number_ = 0;
+  owned_array<int> members_;  // as ranks of the whole
+  threads_group* next_ = nullptr;
+  threads_group* previous_ = nullptr;
+  threads_family* family_ = nullptr;
 };
 
 using threads_lane = shared_memory_lane<threads_group>;

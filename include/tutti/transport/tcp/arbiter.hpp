@@ -8,6 +8,7 @@
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
 #include <tutti/transport/failures.hpp>
+#include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
 
 #include <algorithm>
@@ -42,7 +43,9 @@ namespace tutti::detail {
 }
 
 /// The arbiter of a group: it is told what the ranks see, asks them where it must know more, and decides once; what
-/// comes first counts. `Out` does what it says, and tells it later of what comes of it, never at once:
+/// comes first counts. What concerns one communicator only is decided for its ranks: it may be so more than once, but
+/// all are told in the same order, and for each of them the first counts. `Out` does what it says, and tells it later
+/// of what comes of it, never at once:
 ///
 /// - `tell(rank, message)`: the message is for that rank, rank 0 like any other;
 /// - `expire(ticket, milliseconds)`: calls `expired(ticket)` after that time.
@@ -65,17 +68,18 @@ class tcp_arbiter {
 
   /// What a rank says. False if that is nothing that a rank may say.
   bool receive(int from, control_message& m) {
+    if (!names_communicator(from, m)) return false;
     switch (m.kind) {
       case control_kind::ping:
         return true;
       case control_kind::failed:
-        return m.peer >= -1 && m.peer < size() && failed(from, m);
+        return m.peer >= -1 && m.peer < size_of(m) && failed(from, m);
       case control_kind::suspects:
         return is_other(from, m.peer) && suspects(m);
       case control_kind::differs:
-        return is_other(from, m.peer) && differs(from, m.peer);
+        return is_other(from, m.peer) && is_in(m.peer, m) && differs(from, m);
       case control_kind::late:
-        return is_other(from, m.peer) && m.calls != nullptr && late(from, m);
+        return is_other(from, m.peer) && is_in(m.peer, m) && m.calls != nullptr && late(from, m);
       case control_kind::looks:
         return is_other(from, m.peer) && looks(from, m);
       case control_kind::answers:
@@ -84,6 +88,8 @@ class tcp_arbiter {
       case control_kind::goodbye:
         goodbye(from, m);
         return true;
+      case control_kind::is_gone:
+        return m.group != 0 && is_other(from, m.peer) && is_gone(from, m);
       default:
         return false;
     }
@@ -136,6 +142,63 @@ class tcp_arbiter {
   rank_state& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   bool is_other(int from, int peer) const { return peer >= 0 && peer < size() && peer != from; }
 
+  // ---- The communicator that a message is about
+
+  int size_of(const control_message& m) const { return m.group == 0 ? size() : static_cast<int>(m.members->size()); }
+  /// A rank of the group as one of that communicator; -1 if it is not in it.
+  static int rank_in(const control_message& m, int rank) {
+    if (m.group == 0) return rank;
+    const auto at = std::find(m.members->begin(), m.members->end(), rank);
+    return at == m.members->end() ? -1 : static_cast<int>(at - m.members->begin());
+  }
+  static bool is_in(int rank, const control_message& m) { return rank_in(m, rank) >= 0; }
+  static int rank_of_group(const control_message& m, int rank) {
+    return m.group == 0 ? rank : (*m.members)[static_cast<std::size_t>(rank)];
+  }
+  static bool same_communicator(const control_message& one, const control_message& other) {
+    // No rank is in two of one number.
+    return one.group == other.group && (one.group == 0 || one.members->front() == other.members->front());
+  }
+  /// The members are listed where they must be, and who speaks is one of them.
+  bool names_communicator(int from, const control_message& m) const {
+    const bool listed =
+        m.kind == control_kind::failed || m.kind == control_kind::differs || m.kind == control_kind::late;
+    if (m.group == 0 || !listed) return m.members == nullptr;
+    if (m.members == nullptr || m.members->size() > ranks_.size()) return false;
+    std::vector<bool> seen(ranks_.size());
+    for (const int rank : *m.members) {
+      if (rank < 0 || rank >= size() || seen[static_cast<std::size_t>(rank)]) return false;
+      seen[static_cast<std::size_t>(rank)] = true;
+    }
+    return seen[static_cast<std::size_t>(from)];
+  }
+  std::vector<int> ranks_of(const control_message& m) const {
+    if (m.group != 0) return *m.members;
+    std::vector<int> all;
+    all.reserve(ranks_.size());
+    for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
+    return all;
+  }
+
+  /// What `about` is about has failed of what this says of its ranks.
+  [[gnu::cold]] void decide(const control_message& about, failure f) {
+    if (about.group != 0) f.text += of_members(*about.members);
+    tell_verdict(about, f);
+  }
+  [[gnu::cold]] void tell_verdict(const control_message& about, const failure& f) {
+    if (about.group == 0) {
+      decide(f);
+      return;
+    }
+    if (decided_ || ended_) return;
+    std::erase_if(questions_, [&](const question& q) {
+      return q.what != purpose::lost_connection && same_communicator(q.why, about);
+    });
+    control_message verdict = control_message::of(control_kind::verdict, f);
+    verdict.group = about.group;
+    for (const int rank : *about.members)
+      if (!at(rank).gone) out_->tell(rank, verdict);
+  }
   [[gnu::cold]] void decide(const failure& f) {
     if (decided_ || ended_) return;
     decided_ = true;
@@ -145,10 +208,11 @@ class tcp_arbiter {
 
   // Whoever has waited for a rank that left may have waited in another call.
   bool failed(int from, const control_message& m) {
-    if (m.code == errc::peer_failed && is_other(from, m.peer) && at(m.peer).left) {
-      ask(purpose::desertion, from, m, {from, m.peer}, 1);
+    const int peer = m.peer < 0 ? from : rank_of_group(m, m.peer);
+    if (m.code == errc::peer_failed && peer != from && (m.group != 0 || at(peer).left)) {
+      ask(purpose::desertion, from, m, {from, peer}, 1);
     } else {
-      decide(m.reason());
+      tell_verdict(m, m.reason());
     }
     return true;
   }
@@ -158,19 +222,14 @@ class tcp_arbiter {
     if (!at(m.peer).left) ask(purpose::lost_connection, m.peer, m, {m.peer}, 0);
     return true;
   }
-  bool differs(int from, int peer) {
-    control_message why;
-    why.peer = peer;
-    ask(purpose::disagreement, from, why, {from, peer}, 1);
+  bool differs(int from, const control_message& m) {
+    ask(purpose::disagreement, from, m, {from, m.peer}, 1);
     return true;
   }
   bool late(int from, const control_message& m) {
     for (const question& q : questions_)
-      if (q.what == purpose::lateness) return true;  // who asked first is answered first
-    std::vector<int> all;
-    all.reserve(ranks_.size());
-    for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
-    const std::uint64_t ticket = ask(purpose::lateness, from, m, all, 0);
+      if (q.what == purpose::lateness && same_communicator(q.why, m)) return true;  // who asked first is answered first
+    const std::uint64_t ticket = ask(purpose::lateness, from, m, ranks_of(m), 0);
     if (ticket != 0) out_->expire(ticket, patience_ms);
     return true;
   }
@@ -179,6 +238,15 @@ class tcp_arbiter {
     const int awaited = std::exchange(m.peer, from);
     m.kind = control_kind::watches;
     if (!decided_ && !at(awaited).gone) out_->tell(awaited, m);
+    return true;
+  }
+  // Who looked is told so.
+  bool is_gone(int from, const control_message& m) {
+    control_message news;
+    news.kind = control_kind::has_left;
+    news.peer = from;
+    news.group = m.group;
+    if (!decided_ && !at(m.peer).gone) out_->tell(m.peer, news);
     return true;
   }
 
@@ -199,7 +267,9 @@ class tcp_arbiter {
     if (decided_) return;
     for (int rank = 1; rank < size(); ++rank) {
       if (at(rank).last == at(0).last && at(rank).fingerprint == at(0).fingerprint) continue;
-      differs(0, rank);
+      control_message why;
+      why.peer = rank;
+      differs(0, why);
       return;
     }
     ended_ = true;
@@ -217,9 +287,11 @@ class tcp_arbiter {
     questions_.push_back({ticket, what, from, why, {}});
     control_message m;
     m.kind = control_kind::asks;
+    m.group = why.group;
     m.ticket = ticket;
     m.number = whole;
-    for (const int rank : ranks) questions_.back().answers.push_back({rank, at(rank).gone, at(rank).last, {}, nullptr});
+    for (const int rank : ranks)
+      questions_.back().answers.push_back({rank, at(rank).gone, why.group == 0 ? at(rank).last : 0, {}, nullptr});
     for (const int rank : ranks)
       if (!at(rank).gone) out_->tell(rank, m);
     if (complete(questions_.back())) conclude(questions_.end() - 1);
@@ -256,15 +328,16 @@ class tcp_arbiter {
         return;
       case purpose::desertion:
         if (called_alike(log(q.answers[0]), log(q.answers[1]))) {
-          decide(q.why.reason());
+          tell_verdict(q.why, q.why.reason());
           return;
         }
         [[fallthrough]];
       case purpose::disagreement:
-        decide(disagreement(q.answers[0].rank, log(q.answers[0]), q.answers[1].rank, log(q.answers[1])));
+        decide(q.why, disagreement(rank_in(q.why, q.answers[0].rank), log(q.answers[0]),
+                                   rank_in(q.why, q.answers[1].rank), log(q.answers[1])));
         return;
       case purpose::lateness:
-        decide(lateness(q));
+        decide(q.why, lateness(q));
         return;
     }
   }
@@ -285,16 +358,17 @@ class tcp_arbiter {
 
   failure lateness(const question& q) const {
     const call during = (*q.why.calls)[0].read();
-    const waiting_place here{q.from, q.why.peer, q.why.round, during};
+    const waiting_place here{rank_in(q.why, q.from), rank_in(q.why, q.why.peer), q.why.round, during};
     // In rank order, since all are asked. One that does not even answer is not where the others are.
     for (const answer& a : q.answers) {
       if (a.here) continue;
-      failure f = too_late(here, a.rank, q.why.milliseconds, true);
-      f.text += message() << "; rank " << a.rank << " does not answer";
+      const int rank = rank_in(q.why, a.rank);
+      failure f = too_late(here, rank, q.why.milliseconds, true);
+      f.text += message() << "; rank " << rank << " does not answer";
       return f;
     }
     const auto last = [&](int rank) { return q.answers[static_cast<std::size_t>(rank)].last; };
-    const int who = last_to_come(here, size(), last);
+    const int who = last_to_come(here, size_of(q.why), last);
     return too_late(here, who, q.why.milliseconds, last(who) >= during.sequence);
   }
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/call_log.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace tutti::detail {
+
+/// What this rank called on one communicator, and why it failed, if it did. Any thread may ask.
+class tcp_context_state {
+ public:
+  call_log log;
+
+  TUTTI_ALWAYS_INLINE bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  failure why() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  /// Waits until it has failed; whether it has within that time.
+  bool await_failure(std::chrono::nanoseconds limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [this] { return failed(); });
+  }
+  /// Waits until it has failed or ended well; whether it has failed.
+  bool await_end() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return failed() || ended_; });
+    return failed();
+  }
+
+  /// The first reason stays; false if there was one, or it has ended well.
+  [[gnu::cold]] bool fail(const failure& f) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failed() || ended_) return false;
+      failure_.kind = f.kind;
+      failure_.peer = f.peer;
+      try {
+        failure_.text = f.text;
+      } catch (...) {  // no memory: it must do without a text
+        failure_.text.clear();
+      }
+      failed_.store(true, std::memory_order_release);
+    }
+    changed_.notify_all();
+    return true;
+  }
+  void end() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failed()) ended_ = true;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  alignas(64) std::atomic<bool> failed_{false};
+  alignas(64) std::mutex mutex_;
+  std::condition_variable changed_;
+  failure failure_;
+  bool ended_ = false;
+};
+
+/// The same of a communicator of some of the ranks.
+class tcp_part_state : public tcp_context_state {
+ public:
+  using member_list = std::vector<std::int32_t>;
+
+  /// `members`: ranks of the whole group, in the order of the communicator.
+  tcp_part_state(std::uint32_t number, member_list members)
+      : number_(number),
+        left_(members.size(), "who has left a communicator"),
+        members_(std::make_shared<const member_list>(std::move(members))) {}
+
+  std::uint32_t number() const { return number_; }
+  const std::shared_ptr<const member_list>& members() const { return members_; }
+
+  /// That rank of the whole group has left the communicator.
+  void leave(int rank) noexcept {
+    const auto at = std::find(members_->begin(), members_->end(), rank);
+    if (at == members_->end()) return;
+    left_[static_cast<std::size_t>(at - members_->begin())].store(true, std::memory_order_release);
+  }
+  /// That rank of the communicator has.
+  bool has_left(int rank) const noexcept {
+    return left_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+  }
+  /// This rank has.
+  void leave_here() noexcept { gone_.store(true, std::memory_order_release); }
+  bool has_left_here() const noexcept { return gone_.load(std::memory_order_acquire); }
+
+ private:
+  std::uint32_t number_;
+  owned_array<std::atomic<bool>> left_;
+  std::shared_ptr<const member_list> members_;
+  std::atomic<bool> gone_{false};
+};
+
+}  // namespace tutti::detail

@@ -145,6 +145,7 @@ class wired_group {
     raise();
   }
   bool has_left(int rank) const noexcept { return all_->group(rank).left_.load(std::memory_order_acquire); }
+  static constexpr bool never_calls(int, std::uint64_t) { return false; }
   void want(int peer) {
     ++wanted;
     all_->join(rank_, peer);

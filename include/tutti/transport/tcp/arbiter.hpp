@@ -10,6 +10,7 @@
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
+#include <tutti/transport/tcp/message_scope.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -56,6 +57,8 @@ class tcp_arbiter {
  public:
   /// How long the ranks have to say what they called last, once one of them was too late for another.
   static constexpr int patience_ms = 200;
+  /// With so many communicators of some of the ranks a rank may leave.
+  static constexpr int most_kept = 256;
 
   tcp_arbiter(int size, Out& out) : out_(&out), ranks_(static_cast<std::size_t>(size)) {}
 
@@ -68,18 +71,18 @@ class tcp_arbiter {
 
   /// What a rank says. False if that is nothing that a rank may say.
   bool receive(int from, control_message& m) {
-    if (!names_communicator(from, m)) return false;
+    if (!names_communicator(m, from, size())) return false;
     switch (m.kind) {
       case control_kind::ping:
         return true;
       case control_kind::failed:
-        return m.peer >= -1 && m.peer < size_of(m) && failed(from, m);
+        return m.peer >= -1 && m.peer < size_of(m, size()) && failed(from, m);
       case control_kind::suspects:
         return is_other(from, m.peer) && suspects(m);
       case control_kind::differs:
-        return is_other(from, m.peer) && is_in(m.peer, m) && differs(from, m);
+        return is_other(from, m.peer) && rank_in(m, m.peer) >= 0 && differs(from, m);
       case control_kind::late:
-        return is_other(from, m.peer) && is_in(m.peer, m) && m.calls != nullptr && late(from, m);
+        return is_other(from, m.peer) && rank_in(m, m.peer) >= 0 && m.calls != nullptr && late(from, m);
       case control_kind::looks:
         return is_other(from, m.peer) && looks(from, m);
       case control_kind::answers:
@@ -88,6 +91,8 @@ class tcp_arbiter {
       case control_kind::goodbye:
         goodbye(from, m);
         return true;
+      case control_kind::keeps:
+        return m.group != 0 && keeps(from, m);
       case control_kind::is_gone:
         return m.group != 0 && is_other(from, m.peer) && is_gone(from, m);
       default:
@@ -118,10 +123,11 @@ class tcp_arbiter {
   struct rank_state {
     bool left = false;
     bool gone = false;
+    int kept = 0;
     std::uint64_t last = 0;  // of the calls of one that has left
     std::uint64_t fingerprint = 0;
   };
-  enum class purpose : unsigned char { lost_connection, desertion, disagreement, lateness };
+  enum class purpose : unsigned char { lost_connection, desertion, disagreement, lateness, ending };
   struct answer {
     int rank;
     bool here;
@@ -137,48 +143,17 @@ class tcp_arbiter {
     std::vector<answer> answers;
   };
   using questions = std::vector<question>;
+  struct end_of_part {
+    int rank;
+    std::uint32_t group;
+    std::uint64_t number;
+    std::uint64_t fingerprint;
+    std::shared_ptr<const std::vector<std::int32_t>> members;
+  };
 
   const rank_state& at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   rank_state& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   bool is_other(int from, int peer) const { return peer >= 0 && peer < size() && peer != from; }
-
-  // ---- The communicator that a message is about
-
-  int size_of(const control_message& m) const { return m.group == 0 ? size() : static_cast<int>(m.members->size()); }
-  /// A rank of the group as one of that communicator; -1 if it is not in it.
-  static int rank_in(const control_message& m, int rank) {
-    if (m.group == 0) return rank;
-    const auto at = std::find(m.members->begin(), m.members->end(), rank);
-    return at == m.members->end() ? -1 : static_cast<int>(at - m.members->begin());
-  }
-  static bool is_in(int rank, const control_message& m) { return rank_in(m, rank) >= 0; }
-  static int rank_of_group(const control_message& m, int rank) {
-    return m.group == 0 ? rank : (*m.members)[static_cast<std::size_t>(rank)];
-  }
-  static bool same_communicator(const control_message& one, const control_message& other) {
-    // No rank is in two of one number.
-    return one.group == other.group && (one.group == 0 || one.members->front() == other.members->front());
-  }
-  /// The members are listed where they must be, and who speaks is one of them.
-  bool names_communicator(int from, const control_message& m) const {
-    const bool listed =
-        m.kind == control_kind::failed || m.kind == control_kind::differs || m.kind == control_kind::late;
-    if (m.group == 0 || !listed) return m.members == nullptr;
-    if (m.members == nullptr || m.members->size() > ranks_.size()) return false;
-    std::vector<bool> seen(ranks_.size());
-    for (const int rank : *m.members) {
-      if (rank < 0 || rank >= size() || seen[static_cast<std::size_t>(rank)]) return false;
-      seen[static_cast<std::size_t>(rank)] = true;
-    }
-    return seen[static_cast<std::size_t>(from)];
-  }
-  std::vector<int> ranks_of(const control_message& m) const {
-    if (m.group != 0) return *m.members;
-    std::vector<int> all;
-    all.reserve(ranks_.size());
-    for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
-    return all;
-  }
 
   /// What `about` is about has failed of what this says of its ranks.
   [[gnu::cold]] void decide(const control_message& about, failure f) {
@@ -192,7 +167,7 @@ class tcp_arbiter {
     }
     if (decided_ || ended_) return;
     std::erase_if(questions_, [&](const question& q) {
-      return q.what != purpose::lost_connection && same_communicator(q.why, about);
+      return q.what != purpose::lost_connection && q.what != purpose::ending && same_communicator(q.why, about);
     });
     control_message verdict = control_message::of(control_kind::verdict, f);
     verdict.group = about.group;
@@ -229,7 +204,7 @@ class tcp_arbiter {
   bool late(int from, const control_message& m) {
     for (const question& q : questions_)
       if (q.what == purpose::lateness && same_communicator(q.why, m)) return true;  // who asked first is answered first
-    const std::uint64_t ticket = ask(purpose::lateness, from, m, ranks_of(m), 0);
+    const std::uint64_t ticket = ask(purpose::lateness, from, m, ranks_of(m, size()), 0);
     if (ticket != 0) out_->expire(ticket, patience_ms);
     return true;
   }
@@ -246,10 +221,17 @@ class tcp_arbiter {
     news.kind = control_kind::has_left;
     news.peer = from;
     news.group = m.group;
+    news.number = m.number;
     if (!decided_ && !at(m.peer).gone) out_->tell(m.peer, news);
     return true;
   }
 
+  // The communicators that ranks leave with; each says so before its goodbye.
+  bool keeps(int from, const control_message& m) {
+    if (at(from).left || at(from).kept++ == most_kept) return false;
+    kept_.push_back({from, m.group, m.number, m.fingerprint, m.members});
+    return true;
+  }
   void goodbye(int from, const control_message& m) {
     rank_state& s = at(from);
     if (std::exchange(s.left, true)) return;
@@ -272,11 +254,33 @@ class tcp_arbiter {
       differs(0, why);
       return;
     }
+    if (differ_in_part()) return;
     ended_ = true;
     control_message m;
     m.kind = control_kind::farewell;
     // Also one that is silent: it may only be stopped, and go on later.
     for (int rank = 0; rank < size(); ++rank) out_->tell(rank, m);
+  }
+
+  /// Two ranks left with a communicator on which they had not called the same: the group fails of that.
+  bool differ_in_part() {
+    std::sort(kept_.begin(), kept_.end(), [](const end_of_part& a, const end_of_part& b) {
+      if (a.group != b.group) return a.group < b.group;
+      return a.members->front() != b.members->front() ? a.members->front() < b.members->front() : a.rank < b.rank;
+    });
+    for (std::size_t i = 1; i < kept_.size(); ++i) {
+      const end_of_part& one = kept_[i - 1];
+      const end_of_part& other = kept_[i];
+      if (one.group != other.group || one.members->front() != other.members->front()) continue;
+      if (one.number == other.number && one.fingerprint == other.fingerprint) continue;
+      control_message why;
+      why.peer = other.rank;
+      why.group = other.group;
+      why.members = other.members;
+      ask(purpose::ending, one.rank, why, {one.rank, other.rank}, 1);
+      return true;
+    }
+    return false;
   }
 
   /// Asks these ranks, and returns the ticket; 0 if all is decided already. Those that are gone need not answer.
@@ -333,12 +337,17 @@ class tcp_arbiter {
         }
         [[fallthrough]];
       case purpose::disagreement:
-        decide(q.why, disagreement(rank_in(q.why, q.answers[0].rank), log(q.answers[0]),
-                                   rank_in(q.why, q.answers[1].rank), log(q.answers[1])));
+        decide(q.why, difference(q));
         return;
       case purpose::lateness:
         decide(q.why, lateness(q));
         return;
+      case purpose::ending: {
+        failure f = difference(q);
+        f.text += of_members(*q.why.members);
+        decide(f);
+        return;
+      }
     }
   }
 
@@ -356,6 +365,11 @@ class tcp_arbiter {
     return true;
   }
 
+  static failure difference(const question& q) {
+    const answer& one = q.answers[0];
+    const answer& other = q.answers[1];
+    return disagreement(rank_in(q.why, one.rank), log(one), rank_in(q.why, other.rank), log(other));
+  }
   failure lateness(const question& q) const {
     const call during = (*q.why.calls)[0].read();
     const waiting_place here{rank_in(q.why, q.from), rank_in(q.why, q.why.peer), q.why.round, during};
@@ -368,13 +382,14 @@ class tcp_arbiter {
       return f;
     }
     const auto last = [&](int rank) { return q.answers[static_cast<std::size_t>(rank)].last; };
-    const int who = last_to_come(here, size_of(q.why), last);
+    const int who = last_to_come(here, size_of(q.why, size()), last);
     return too_late(here, who, q.why.milliseconds, last(who) >= during.sequence);
   }
 
   Out* out_;
   owned_array<rank_state> ranks_;
   questions questions_;
+  std::vector<end_of_part> kept_;
   std::uint64_t tickets_ = 0;
   int left_ = 0;
   bool decided_ = false;

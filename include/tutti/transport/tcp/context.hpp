@@ -146,9 +146,11 @@ class basic_tcp_context {
     raise();
   }
 
-  /// The rank has left it, and nothing more comes from it than has come.
-  bool has_left(int rank) const noexcept {
-    return all_->state.has_left(rank_of_group(rank)) || (part_ != nullptr && part_->has_left(rank));
+  /// The rank has left the group, and nothing more comes from it than has come.
+  bool has_left(int rank) const noexcept { return all_->state.has_left(rank_of_group(rank)); }
+  /// The rank has left this communicator before that call.
+  bool never_calls(int rank, std::uint64_t number) const noexcept {
+    return part_ != nullptr && part_->never_calls(rank, number);
   }
   /// A connection to that rank is needed.
   void want(int peer) {

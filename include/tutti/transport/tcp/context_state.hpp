@@ -82,21 +82,22 @@ class tcp_part_state : public tcp_context_state {
   /// `members`: ranks of the whole group, in the order of the communicator.
   tcp_part_state(std::uint32_t number, member_list members)
       : number_(number),
-        left_(members.size(), "who has left a communicator"),
+        ends_(members.size(), "who has left a communicator"),
         members_(std::make_shared<const member_list>(std::move(members))) {}
 
   std::uint32_t number() const { return number_; }
   const std::shared_ptr<const member_list>& members() const { return members_; }
 
-  /// That rank of the whole group has left the communicator.
-  void leave(int rank) noexcept {
+  /// That rank of the whole group has left the communicator after that call.
+  void leave(int rank, std::uint64_t last) noexcept {
     const auto at = std::find(members_->begin(), members_->end(), rank);
     if (at == members_->end()) return;
-    left_[static_cast<std::size_t>(at - members_->begin())].store(true, std::memory_order_release);
+    ends_[static_cast<std::size_t>(at - members_->begin())].store(last + 1, std::memory_order_release);
   }
-  /// That rank of the communicator has.
-  bool has_left(int rank) const noexcept {
-    return left_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+  /// That rank of the communicator has, and never makes that call.
+  bool never_calls(int rank, std::uint64_t number) const noexcept {
+    const std::uint64_t end = ends_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+    return end != 0 && number >= end;
   }
   /// This rank has.
   void leave_here() noexcept { gone_.store(true, std::memory_order_release); }
@@ -104,7 +105,7 @@ class tcp_part_state : public tcp_context_state {
 
  private:
   std::uint32_t number_;
-  owned_array<std::atomic<bool>> left_;
+  owned_array<std::atomic<std::uint64_t>> ends_;  // the number of the first call that a rank never makes; 0: none
   std::shared_ptr<const member_list> members_;
   std::atomic<bool> gone_{false};
 };

@@ -29,7 +29,8 @@ namespace tutti::detail {
 /// long, every rank finds that out for itself. `Owner` is told, on that thread:
 ///
 /// - `decided(failure)`: the group has failed, of that; once; `decided(part, failure)`: that communicator has;
-/// - `left(rank, last, fingerprint)`: that rank has left, and what it called last; `left(part, rank)`: it has left that
+/// - `left(rank, last, fingerprint)`: that rank has left, and what it called last; `left(part, rank, last)`: it has
+/// left that
 ///   communicator;
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
 /// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
@@ -156,7 +157,7 @@ class tcp_control {
       case control_kind::has_left:
         if (m.peer < 0 || m.peer >= size_) return false;
         if (m.group != 0)
-          owner_->left(m.group, m.peer);
+          owner_->left(m.group, m.peer, m.number);
         else
           owner_->left(m.peer, m.number, m.fingerprint);
         return true;
@@ -232,6 +233,7 @@ class tcp_control {
     }
     if (!gone) return false;
     m.kind = control_kind::is_gone;
+    m.number = part != nullptr ? part->log.last() : w.number - 1;
     report(std::move(m));
     return true;
   }

@@ -37,11 +37,14 @@ enum class control_kind : std::uint32_t {
   // The arbiter to a rank:
   asks,      ///< `group`, `ticket`, `number`: are you there; 1: and what did you call
   watches,   ///< `group`, `peer`, `number`, `fingerprint`: that rank waits for you, in that call
-  has_left,  ///< `group`, `peer`: that rank has left
+  has_left,  ///< `group`, `peer`, `number`: that rank has left, after that call
   verdict,   ///< `group`, `code`, `peer`, `text`: why it has failed
   farewell,  ///< all have left, and have called the same
   // A rank to the arbiter:
-  is_gone  ///< `group`, `peer`: that rank waits for this one, which has left that communicator
+  keeps,   ///< `group`, `members`, `number`, `fingerprint`: the rank is about to leave with that communicator, and this
+           ///< was its last call there
+  is_gone  ///< `group`, `peer`, `number`: that rank waits for this one, which has left that communicator after that
+           ///< call
 };
 inline constexpr control_kind last_control_kind = control_kind::is_gone;
 

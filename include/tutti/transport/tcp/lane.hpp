@@ -30,7 +30,8 @@ namespace tutti::detail {
 /// - `want(peer)`: the connection to that peer is needed;
 /// - `check()`, `fail(failure)`, `raise()`, `disagree(peer)`, `late(place, milliseconds)`: why it became unusable;
 ///   `distrust(peer, header)`: what that peer sent makes no sense;
-/// - `lost(peer, what)`: the connection to that peer is broken; `has_left(peer)`; `look_around(place)`;
+/// - `lost(peer, what)`: the connection to that peer is broken; `has_left(peer)`, from the group; `never_calls(peer,
+///   number)`: it has left the communicator before; `look_around(place)`;
 /// - `write_call(call)`;
 /// - `wake_descriptor()`: readable after news: a new connection, a failure, a leave; `quiet()`: until there is more.
 template <class Group>

@@ -64,6 +64,11 @@ class tcp_part_list {
       if (each != nullptr && each->number() == number) return each;
     return nullptr;
   }
+  /// Those that this rank is in: the first of them, so many at most.
+  std::vector<std::shared_ptr<state>> there(std::size_t most) {
+    const std::lock_guard lock(mutex_);
+    return {there_.begin(), there_.begin() + static_cast<std::ptrdiff_t>(std::min(most, there_.size()))};
+  }
   bool is_to_come(std::uint32_t number) {
     const std::lock_guard lock(mutex_);
     return numbers_.of(number) == tcp_group_numbers::standing::to_come;

@@ -183,8 +183,8 @@ class tcp_service {
     state_->fail(f);
   }
   void decided(std::uint32_t part, const failure& f) { state_->fail(part, f); }
-  void left(std::uint32_t part, int rank) {
-    if (const auto there = state_->parts.find(part)) there->leave(rank);
+  void left(std::uint32_t part, int rank, std::uint64_t last) {
+    if (const auto there = state_->parts.find(part)) there->leave(rank, last);
     state_->ring();
   }
   /// What the rank has sent may still be on its way, by a connection that is not established here yet: the news that it
@@ -222,13 +222,23 @@ class tcp_service {
 
   // ---- The end
 
+  static control_message last_call(control_kind kind, const call_log& log) {
+    control_message m;
+    m.kind = kind;
+    m.number = log.last();
+    if (const call last = log.read(m.number); last.signature != nullptr) m.fingerprint = last.fingerprint();
+    return m;
+  }
   void say_goodbye() {
     TUTTI_FAULT_POINT("tcp.service.goodbye");
-    control_message m;
-    m.kind = control_kind::goodbye;
-    m.number = state_->log.last();
-    if (const call last = state_->log.read(m.number); last.signature != nullptr) m.fingerprint = last.fingerprint();
-    control_.report(std::move(m));
+    for (const auto& part : state_->parts.there(tcp_arbiter<tcp_control<tcp_service, socket>>::most_kept)) {
+      if (part->failed()) continue;
+      control_message m = last_call(control_kind::keeps, part->log);
+      m.group = part->number();
+      m.members = part->members();
+      control_.report(std::move(m));
+    }
+    control_.report(last_call(control_kind::goodbye, state_->log));
     // After the goodbye: who sees the end of a connection asks the arbiter why.
     left_ = true;
     for (connection_type& c : *connections_) c.finish_sending();

@@ -40,10 +40,10 @@ class tcp_transport {
 
   /// The smallest number above those of all groups that this rank was ever in.
   int next_group() const { return context_->next_group(); }
-  /// This rank's end of a new group of some ranks of this one, in that order, this rank among them. They all call it
-  /// with the same arguments; `number`: the greatest `next_group()` of all ranks of this transport. Throws what this
-  /// group has failed of, `usage_error` naming the argument that is wrong, `resource_error`. Sends nothing.
-  tcp_transport subgroup(int number, std::span<const int> members) {
+
+ protected:
+  /// `subgroup` of `splitting_transport`.
+  tcp_transport part(int number, std::span<const int> members) {
     return tcp_transport(context_->subgroup(number, members), limit_);
   }
 

@@ -118,6 +118,7 @@ class tcp_waiting {
   /// What a rank has sent before it left has come once its connection has ended; the news of its leaving may come
   /// before. One that does not end within the tuning's `grace` is given up.
   void look_for_left() {
+    if (group_->never_calls(awaited_, call_.sequence)) give_up();
     if (!group_->has_left(awaited_)) return;
     const connection_type& c = group_->connection(awaited_);
     const auto now = clock::now();
@@ -127,6 +128,9 @@ class tcp_waiting {
       return;
     }
     if (c.established() && !c.broken() && now - left_since_ < group_->tuning().grace) return;
+    give_up();
+  }
+  [[noreturn, gnu::noinline, gnu::cold]] void give_up() {
     TUTTI_FAULT_POINT("tcp_waiting.left");
     group_->fail(left_early(here()));
     group_->raise();

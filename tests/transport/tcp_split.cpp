@@ -147,7 +147,7 @@ TEST_CASE("a communicator costs no descriptor, and one that is not used no conne
                          CHECK(many.back().rank() == 1 - comm.rank());
                        }
                        for (comm_type& each : many) CHECK(sum(each, 3) == 6);
-                       CHECK(open_descriptors() == before);
+                       CHECK(open_descriptors() <= before);  // those of handshakes may have gone
                        ++done;
                        wait_for(done, 2);
                      }),

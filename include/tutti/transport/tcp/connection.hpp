@@ -81,10 +81,7 @@ class basic_tcp_connection {
         return true;
       }
     }
-    tcp_lane_end& l = reader_.lane(lane);
-    output_.push(header, data, done, copy);
-    ++l.unsent;
-    return copy;
+    return send_later(header, data, done, copy);
   }
   /// Whether nothing of the lane waits to be written.
   bool sent(std::uint64_t lane) const {
@@ -202,6 +199,12 @@ class basic_tcp_connection {
   void look_for_pause() {
     if (unread_ >= most_unread) [[unlikely]]
       read(nullptr);
+  }
+  [[gnu::noinline]] bool send_later(const tcp_header& header, const std::byte* data, std::size_t done, bool copy) {
+    tcp_lane_end& l = reader_.lane(header.lane);
+    output_.push(header, data, done, copy);
+    ++l.unsent;
+    return copy;
   }
   /// A copy of a small frame in one place is cheaper than telling the system of two.
   std::size_t write_small(const tcp_header& header, const std::byte* data) noexcept {

@@ -46,8 +46,10 @@ class tcp_lane_set {
     for (tcp_lane_end* const l : lanes_) delete l;
   }
 
-  /// Null if nothing is known of it.
-  tcp_lane_end* find(std::uint64_t index) const { return index < lanes_.size() ? lanes_[index] : nullptr; }
+  std::size_t size() const { return lanes_.size(); }
+  /// One below the size: null if nothing is known of it.
+  tcp_lane_end* operator[](std::uint64_t index) const { return lanes_[index]; }
+  tcp_lane_end* find(std::uint64_t index) const { return index < size() ? lanes_[index] : nullptr; }
   tcp_lane_end& lane(std::uint32_t index) {
     tcp_lane_end* const there = find(index);
     return there != nullptr ? *there : add(index);
@@ -93,25 +95,22 @@ class tcp_lane_table {
 
   /// Null if nothing is known of it.
   tcp_lane_end* find(std::uint64_t id) const {
-    tcp_lane_end* const there = whole_.find(id);
-    if (there != nullptr || tcp_lane_id::group(id) == 0) [[likely]]
-      return there;
-    return find_in_part(id);
+    if (id < whole_.size()) [[likely]]
+      return whole_[id];
+    return tcp_lane_id::group(id) == 0 ? nullptr : find_in_part(id);
   }
   /// Of a communicator that this rank is in.
   tcp_lane_end& lane(std::uint64_t id) {
-    tcp_lane_end* const there = whole_.find(id);
-    if (there != nullptr) [[likely]]
-      return *there;
-    return make(id);
+    if (id >= whole_.size() || whole_[id] == nullptr) [[unlikely]]
+      return make(id);
+    return *whole_[id];
   }
-  /// That of something that has come: null if this rank has left the communicator. `sound` becomes false if it cannot
-  /// be meant.
-  tcp_lane_end* lane_of_arrival(std::uint64_t id, bool& sound) {
-    tcp_lane_end* const there = whole_.find(id);
-    if (there != nullptr) [[likely]]
-      return there;
-    return make_for_arrival(id, sound);
+  /// That of something that has come: null if this rank has left the communicator, and if it cannot be meant, when
+  /// `corrupt` becomes true.
+  tcp_lane_end* lane_of_arrival(std::uint64_t id, bool& corrupt) {
+    if (id >= whole_.size() || whole_[id] == nullptr) [[unlikely]]
+      return make_for_arrival(id, corrupt);
+    return whole_[id];
   }
 
   /// Takes out all lanes of one communicator, after `f(id, lane)` has been called for each.
@@ -152,14 +151,14 @@ class tcp_lane_table {
     if (lanes == nullptr) lanes = add(group);
     return lanes->lane(tcp_lane_id::index(id));
   }
-  [[gnu::noinline]] tcp_lane_end* make_for_arrival(std::uint64_t id, bool& sound) {
+  [[gnu::noinline]] tcp_lane_end* make_for_arrival(std::uint64_t id, bool& corrupt) {
     const std::uint32_t group = tcp_lane_id::group(id);
     if (group != 0 && set_of(group) == nullptr) {
       using standing = tcp_group_numbers::standing;
       const standing is = numbers_ == nullptr ? standing::gone : numbers_->of(group);
       if (is == standing::gone) return nullptr;
       if (is == standing::to_come && !may_come()) {
-        sound = false;
+        corrupt = true;
         return nullptr;
       }
     }

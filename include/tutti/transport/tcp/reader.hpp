@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/inline.hpp>
 #include <tutti/transport/tcp/backlog.hpp>
 #include <tutti/transport/tcp/frame.hpp>
 #include <tutti/transport/tcp/group_numbers.hpp>
@@ -67,21 +68,17 @@ class tcp_reader {
   /// It has been taken from where it was asked for, or is not wanted any more: then what still comes of it has no place
   /// to go. Where that means that the whole group has failed, nothing more can be read; else it is forgotten.
   void forget(std::uint64_t id) noexcept {
-    tcp_lane_end& l = *find(id);
+    tcp_lane_end& l = lane(id);  // there is one
     if (l.to == nullptr) return;
-    if (left_ != 0 && to_ != nullptr && lane_ == &l) {
-      if (tcp_lane_id::group(id) == 0)
-        abandoned_ = true;
-      else
-        skip();
-    }
+    if (left_ != 0 && to_ != nullptr && lane_ == &l) [[unlikely]]
+      interrupt(id);
     forget(l);
   }
   /// This rank leaves that communicator.
   void leave(std::uint32_t group, tcp_output& out) noexcept {
     lanes_.remove(group, [&](std::uint64_t id, tcp_lane_end& l) {
       if (lane_ == &l) skip();
-      forget(l);
+      if (l.to != nullptr) forget(l);
       if (!l.pausing) return;
       try {
         out.push_control({0, 0, id, tcp_frame_kind::resume});
@@ -140,19 +137,16 @@ class tcp_reader {
     }
     return fed;
   }
-  void begin(tcp_output& out) {
+  TUTTI_ALWAYS_INLINE void begin(tcp_output& out) {
     header_bytes_ = 0;
     header_ = decode_tcp_header(raw_);
     if (!sound(header_)) [[unlikely]] {
       corrupt_ = true;
       return;
     }
-    bool meant = true;
-    lane_ = lanes_.lane_of_arrival(header_.lane, meant);
+    lane_ = lanes_.lane_of_arrival(header_.lane, corrupt_);
     if (lane_ == nullptr) [[unlikely]] {
-      corrupt_ = !meant;
-      left_ = meant ? header_.bytes : 0;
-      to_ = nullptr;
+      pass_over();
       return;
     }
     tcp_lane_end& l = *lane_;
@@ -172,13 +166,23 @@ class tcp_reader {
     to_ = nullptr;
     keep(raw_, tcp_header::size, out);
   }
+  /// The frame is for a communicator that this rank has left, or makes no sense.
+  [[gnu::noinline]] void pass_over() noexcept {
+    left_ = corrupt_ ? 0 : header_.bytes;
+    to_ = nullptr;
+  }
   /// What comes of this payload is not wanted.
   void skip() noexcept {
     lane_ = nullptr;
     to_ = nullptr;
   }
+  [[gnu::noinline, gnu::cold]] void interrupt(std::uint64_t id) noexcept {
+    if (tcp_lane_id::group(id) == 0)
+      abandoned_ = true;
+    else
+      skip();
+  }
   void forget(tcp_lane_end& l) noexcept {
-    if (l.to == nullptr) return;
     if (!l.arrived)
       --awaited_;
     else if (!l.seen)

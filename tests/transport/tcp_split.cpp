@@ -8,6 +8,7 @@
 #include <tutti/tutti.hpp>
 
 #include <malloc.h>
+#include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -288,6 +289,40 @@ TEST_CASE("a rank that throws or leaves fails those who wait for it in any commu
       CHECK(contains(of[2].text, " left while rank "));
     }
   }
+}
+
+TEST_CASE("a rank that dies is named by all, in whatever communicator they wait") {
+  const alarm_limit limit(60);
+  const auto ended = outcomes_on_processes(3, {}, [](comm_type& comm, rank_report&) {
+    auto part = comm.split(comm.rank() == 0 ? 0 : 1);
+    auto copy = comm.dup();
+    tutti::barrier(copy);
+    if (comm.rank() == 2) _exit(3);
+    for (;;) tutti::barrier(comm.rank() == 1 ? part : copy);
+  });
+  CHECK(ended.on(0).kind == "peer_failed");
+  CHECK(ended.on(0).peer == 2);
+  CHECK(ended.on(1) == ended.on(0));
+}
+
+TEST_CASE("a rank whose communicator goes while an exception passes is named with that exception") {
+  const deadline limit(30s);
+  struct slow_to_go {
+    ~slow_to_go() {
+      const auto until = std::chrono::steady_clock::now() + 100ms;  // the others look for this rank meanwhile
+      while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    }
+  };
+  const auto of = on_ranks(3, [&](comm_type& comm) {
+    const slow_to_go last;
+    auto part = comm.dup();
+    tutti::barrier(part);
+    if (comm.rank() == 1) throw std::runtime_error("no shoes");
+    tutti::barrier(part);
+  });
+  CHECK(of[0] == outcome{"peer_failed", "rank 1 failed: no shoes: peer failed", 1});
+  CHECK(of[1] == outcome{"other", "no shoes", -1});
+  CHECK(of[2] == of[0]);
 }
 
 TEST_CASE("who waits for a rank that has left the communicator is told so, and the others go on") {

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -94,7 +95,7 @@ class basic_tcp_context {
   ~basic_tcp_context() {
     // A process that was forked has copies of what is its parent's.
     if (part_ == nullptr || !guard_->armed()) return;
-    all_->state.parts.remove(*part_);
+    all_->state.parts.remove(*part_, std::uncaught_exceptions() > exceptions_);
     for (connection_type* const c : connections_) c->leave(number_);
   }
 
@@ -232,8 +233,12 @@ class basic_tcp_context {
     return part_ == nullptr ? rank : (*part_->members())[static_cast<std::size_t>(rank)];
   }
   /// The same with the ranks of the whole group in its text.
-  failure placed(failure f) const {
-    if (part_ != nullptr) f.text += of_members(*part_->members());
+  failure placed(failure f) const noexcept {
+    if (part_ == nullptr) return f;
+    try {
+      f.text += of_members(*part_->members());
+    } catch (...) {  // no memory: it must do without
+    }
     return f;
   }
   control_message about_here(control_kind kind, int peer) const {
@@ -299,6 +304,7 @@ class basic_tcp_context {
   int size_;
   std::shared_ptr<parts_type> all_;
   std::shared_ptr<tcp_part_state> part_;  // null: the whole group
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace tutti::detail

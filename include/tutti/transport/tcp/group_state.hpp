@@ -59,7 +59,7 @@ class tcp_group_state : public tcp_context_state {
     try {
       if (failed()) part->fail(why());  // else whoever fails the group finds it
     } catch (...) {
-      parts.remove(*part);
+      parts.remove(*part, false);
       throw;
     }
   }

@@ -44,10 +44,10 @@ class tcp_part_list {
     const std::lock_guard lock(mutex_);
     numbers_.skip(number);
   }
-  void remove(state& left) noexcept {
+  void remove(state& left, bool by_exception) noexcept {
     std::shared_ptr<state> forgotten;  // freed when others need not wait for that
     const std::lock_guard lock(mutex_);
-    left.leave_here();
+    left.leave_here(by_exception);
     numbers_.remove(left.number());
     const auto at = place_of(left.number());
     forgotten = std::exchange(gone_[next_gone_++ % gone_.size()], std::move(*at));

@@ -48,6 +48,7 @@ struct tcp_rank_parts {
   tcp_group_state state;
   owned_array<connection_type> connections;
   std::unique_ptr<tcp_service<Security>> service;  // null if there is one rank, and when the group has ended
+  std::shared_ptr<tcp_rank_parts> itself;          // where it must never end
 };
 
 /// One rank's end of a communicator: the whole group, or some of its ranks, in an order of their own. A view on what

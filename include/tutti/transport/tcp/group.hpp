@@ -52,14 +52,18 @@ class basic_tcp_group {
   basic_tcp_group& operator=(const basic_tcp_group&) = delete;
   /// Ends the service thread, after a limited time.
   ~basic_tcp_group() {
-    if (all_->guard.armed()) {
-      all_->service.reset();
-      all_->state.parts.fail_all({errc::usage, -1, "the run that made this communicator has ended"});
-      for (connection_type& c : all_->connections) c.close();
-    } else {
+    if (!all_->guard.armed()) {
       // In a process that was forked there is no such thread, and the connections are its parent's.
-      static_cast<void>(new std::shared_ptr<parts>(all_));
+      all_->itself = all_;
+      return;
     }
+    all_->service.reset();
+    try {
+      all_->state.parts.fail_all({errc::usage, -1, "the run that made this communicator has ended"});
+    } catch (...) {
+      all_->state.parts.fail_all({});  // no memory: it must do without a text
+    }
+    for (connection_type& c : all_->connections) c.close();
   }
 
   int rank() const { return all_->rank; }

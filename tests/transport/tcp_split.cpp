@@ -278,12 +278,14 @@ TEST_CASE("a rank that throws or leaves fails those who wait for it in any commu
         if (how == 0) throw std::runtime_error("no shoes");
         return;
       }
-      for (;;) tutti::barrier(comm.rank() == 0 ? part : comm);
+      for (;;) tutti::barrier(comm.rank() == 0 ? part : pair);
     });
     if (how == 0) {
       CHECK(of[2] == outcome{"other", "no shoes", -1});
-      CHECK(of[0] == outcome{"peer_failed", "rank 2 failed: no shoes: peer failed", 2});
-      CHECK(of[1] == of[0]);
+      CHECK(of[0] == outcome{"peer_failed",
+                             "rank 2 failed: no shoes (rank 0 of a communicator of ranks 2, 1, 0): peer failed", 0});
+      CHECK(of[1] == outcome{"peer_failed",
+                             "rank 2 failed: no shoes (no rank of a communicator of ranks 0, 1): peer failed", -1});
     } else {
       for (const outcome& each : of) CHECK(each.kind == "peer_failed");
       CHECK(contains(of[2].text, " left while rank "));
@@ -302,7 +304,9 @@ TEST_CASE("a rank that dies is named by all, in whatever communicator they wait"
   });
   CHECK(ended.on(0).kind == "peer_failed");
   CHECK(ended.on(0).peer == 2);
-  CHECK(ended.on(1) == ended.on(0));
+  CHECK(ended.on(1).kind == "peer_failed");
+  CHECK(ended.on(1).peer == 1);
+  CHECK(contains(ended.on(1).text, " (rank 1 of a communicator of ranks 1, 2)"));
 }
 
 TEST_CASE("a rank whose communicator goes while an exception passes is named with that exception") {
@@ -320,7 +324,8 @@ TEST_CASE("a rank whose communicator goes while an exception passes is named wit
     if (comm.rank() == 1) throw std::runtime_error("no shoes");
     tutti::barrier(part);
   });
-  CHECK(of[0] == outcome{"peer_failed", "rank 1 failed: no shoes: peer failed", 1});
+  CHECK(of[0] ==
+        outcome{"peer_failed", "rank 1 failed: no shoes (rank 1 of a communicator of ranks 0-2): peer failed", 1});
   CHECK(of[1] == outcome{"other", "no shoes", -1});
   CHECK(of[2] == of[0]);
 }

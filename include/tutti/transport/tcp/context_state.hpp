@@ -3,8 +3,10 @@
 
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
+#include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/rank_list.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +16,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -88,11 +92,29 @@ class tcp_part_state : public tcp_context_state {
   std::uint32_t number() const { return number_; }
   const std::shared_ptr<const member_list>& members() const { return members_; }
 
+  /// The whole group has failed of that, and so has this. Whom it names is named here as a rank of this.
+  [[gnu::cold]] void fail_with_group(const failure& f) noexcept {
+    const bool names_rank = f.peer >= 0 && (f.kind == errc::peer_failed || f.kind == errc::timed_out);
+    failure here{f.kind, names_rank ? rank_of(f.peer) : f.peer, {}};
+    try {
+      message text;
+      text << f.text;
+      if (names_rank) {
+        const std::string members = of_members(*members_);
+        text << (here.peer < 0 ? " (no rank" : " (rank ");
+        if (here.peer >= 0) text << here.peer;
+        text << std::string_view(members).substr(members.find(" of "));
+      }
+      here.text = text;
+    } catch (...) {  // no memory: it must do without a text
+    }
+    fail(here);
+  }
+
   /// That rank of the whole group has left the communicator after that call.
   void leave(int rank, std::uint64_t last) noexcept {
-    const auto at = std::find(members_->begin(), members_->end(), rank);
-    if (at == members_->end()) return;
-    ends_[static_cast<std::size_t>(at - members_->begin())].store(last + 1, std::memory_order_release);
+    if (const int here = rank_of(rank); here >= 0)
+      ends_[static_cast<std::size_t>(here)].store(last + 1, std::memory_order_release);
   }
   /// That rank of the communicator has, and never makes that call.
   bool never_calls(int rank, std::uint64_t number) const noexcept {
@@ -112,6 +134,12 @@ class tcp_part_state : public tcp_context_state {
  private:
   using clock = std::chrono::steady_clock;
   static constexpr std::chrono::nanoseconds longest_unwinding = std::chrono::seconds(1);
+
+  /// -1: it is not in it.
+  int rank_of(int rank_of_group) const noexcept {
+    const auto at = std::find(members_->begin(), members_->end(), rank_of_group);
+    return at == members_->end() ? -1 : static_cast<int>(at - members_->begin());
+  }
 
   std::uint32_t number_;
   owned_array<std::atomic<std::uint64_t>> ends_;  // the number of the first call that a rank never makes; 0: none

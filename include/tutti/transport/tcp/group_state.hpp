@@ -57,7 +57,7 @@ class tcp_group_state : public tcp_context_state {
   void add(const std::shared_ptr<tcp_part_state>& part) {
     parts.add(part);
     try {
-      if (failed()) part->fail(why());  // else whoever fails the group finds it
+      if (failed()) part->fail_with_group(why());  // else whoever fails the group finds it
     } catch (...) {
       parts.remove(*part, false);
       throw;

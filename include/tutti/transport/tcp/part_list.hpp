@@ -87,7 +87,7 @@ class tcp_part_list {
   }
   void fail_all(const failure& f) noexcept {
     const std::lock_guard lock(mutex_);
-    for (const auto& each : there_) each->fail(f);
+    for (const auto& each : there_) each->fail_with_group(f);
   }
 
  private:

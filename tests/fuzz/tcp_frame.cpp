@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "replay.hpp"
@@ -17,11 +18,14 @@ namespace {
 
 using namespace tutti::detail;
 
-constexpr unsigned lanes = 4;
+// Of the whole group, and of communicators that this rank is in; it has left 1, and those from 4 on are to come.
+constexpr std::uint64_t ids[] = {0, 1, 2, 3, tcp_lane_id::of(2, 0), tcp_lane_id::of(3, 5)};
+constexpr unsigned lanes = std::size(ids);
+constexpr std::uint32_t next_group = 4;
 
 // Said once more, so that the two must agree.
 bool may_be_meant(const tcp_header& header) {
-  if (header.lane > tcp_header::most_lanes - 1) return false;
+  if (header.lane % 65536 > tcp_header::most_lanes - 1 || header.lane / 65536 > 0x7ffffffe) return false;
   if (header.kind == tcp_frame_kind::message) return header.bytes <= tcp_header::largest_payload;
   return (header.kind == tcp_frame_kind::pause || header.kind == tcp_frame_kind::resume) && header.bytes == 0;
 }
@@ -37,17 +41,24 @@ struct reading {
   bool sound = true;
 
   reading(const std::byte* at, std::size_t left) {
+    std::set<std::uint64_t> to_come;
     while (left >= tcp_header::size) {
       const tcp_header header = decode_tcp_header(at);
       if (!may_be_meant(header)) {
         sound = false;
         return;
       }
+      if (header.lane / 65536 >= next_group) to_come.insert(header.lane / 65536);
+      if (to_come.size() > tcp_lane_table::most_to_come) {
+        sound = false;
+        return;
+      }
       at += tcp_header::size;
       left -= tcp_header::size;
       const auto there = static_cast<std::size_t>(std::min<std::uint64_t>(left, header.bytes));
-      if (header.kind == tcp_frame_kind::message && header.lane < lanes)
-        messages[header.lane].push_back({header, {at, at + there}, there == header.bytes});
+      const auto lane = static_cast<std::size_t>(std::find(std::begin(ids), std::end(ids), header.lane) - ids);
+      if (header.kind == tcp_frame_kind::message && lane < lanes)
+        messages[lane].push_back({header, {at, at + there}, there == header.bytes});
       at += there;
       left -= there;
     }
@@ -85,6 +96,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::size_t next[lanes] = {};  // message of that lane
   tcp_reader reader;
   reader.most_kept = 512;
+  tcp_group_numbers numbers;
+  for (std::uint32_t number = 1; number < next_group; ++number) numbers.add(number);
+  numbers.remove(1);
+  reader.know(numbers);
   tcp_output output;
   std::optional<asked> waiting[lanes];
   std::size_t fed = 0;
@@ -92,7 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   const auto look = [&](unsigned l) {
     if (!waiting[l]) return;
-    const tcp_lane_end& end = reader.lane(l);
+    const tcp_lane_end& end = reader.lane(ids[l]);
     if (!end.arrived) return;
     fuzz::require(next[l] < right.messages[l].size());
     const reading::one& meant = right.messages[l][next[l]++];
@@ -105,7 +120,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     fuzz::require(meant.whole && meant.header.fingerprint == waiting[l]->fingerprint);
     fuzz::require(meant.payload == waiting[l]->memory);
-    reader.forget(l);
+    reader.forget(ids[l]);
     waiting[l].reset();
   };
   const auto ask_what_is_due = [&] {
@@ -114,7 +129,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const unsigned l = std::exchange(r.lane, lanes);
       waiting[l].emplace(asked{l, std::vector<std::byte>(std::max(1U, r.bytes)), r.fingerprint});
       waiting[l]->memory.resize(r.bytes);  // never null
-      reader.ask(l, waiting[l]->memory.data(), r.bytes, r.fingerprint, output);
+      reader.ask(ids[l], waiting[l]->memory.data(), r.bytes, r.fingerprint, output);
       look(l);
     }
   };
@@ -144,8 +159,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     look(l);
     if (waiting[l] && next[l] < right.messages[l].size()) fuzz::require(over || !right.messages[l][next[l]].whole);
     // What is kept has been sent: nothing is made up.
-    fuzz::require(reader.lane(l).kept.size() <= stream.size());
+    fuzz::require(reader.lane(ids[l]).kept.size() <= stream.size());
   }
+  // Of communicators that this rank leaves nothing remains, and nothing of others is lost.
+  const std::size_t known = reader.lanes().parts();
+  fuzz::require(known <= 2 + tcp_lane_table::most_to_come);
+  const std::size_t kept = reader.lane(0).kept.size();
+  for (const std::uint32_t group : {2U, 3U}) {
+    numbers.remove(group);
+    reader.leave(group, output);
+    fuzz::require(reader.find(tcp_lane_id::of(group, 0)) == nullptr &&
+                  reader.find(tcp_lane_id::of(group, 5)) == nullptr);
+  }
+  fuzz::require(reader.lanes().parts() == known - 2);
+  fuzz::require(reader.lane(0).kept.size() == kept);
   return 0;
 }
 

@@ -421,3 +421,180 @@ TEST_CASE("whatever the ranks say, in any order, there is one verdict or a farew
   CHECK(verdicts > 100);
   CHECK(farewells > 100);
 }
+
+namespace {
+
+/// Says it of a communicator of these ranks.
+control_message about(std::uint32_t group, const std::vector<int>& members, control_kind kind, int peer) {
+  control_message m;
+  m.kind = kind;
+  m.peer = peer;
+  m.group = group;
+  m.members = std::make_shared<const std::vector<std::int32_t>>(members.begin(), members.end());
+  return m;
+}
+/// What those ranks have been told last of that communicator, and no other rank has: the same.
+void check_part_verdict(const table& t, std::uint32_t group, const std::vector<int>& members, const failure& expected) {
+  for (int rank = 0; rank < t.arbiter.size(); ++rank) {
+    CAPTURE(rank);
+    const auto verdicts = t.told_of(rank, control_kind::verdict);
+    if (std::find(members.begin(), members.end(), rank) == members.end()) {
+      CHECK(verdicts.empty());
+      continue;
+    }
+    REQUIRE(verdicts.size() == 1);
+    CHECK(verdicts[0].group == group);
+    CHECK(verdicts[0].members == nullptr);
+    CHECK(verdicts[0].code == expected.kind);
+    CHECK(verdicts[0].peer == expected.peer);
+    CHECK(verdicts[0].text == expected.text);
+  }
+  CHECK_FALSE(t.arbiter.decided());
+}
+
+}  // namespace
+
+TEST_CASE("what concerns a communicator of some ranks is decided for them, and in their numbers") {
+  table t(6);
+  const std::vector<int> members{5, 3, 1};
+  SUBCASE("a failure") {
+    control_message m = about(9, members, control_kind::failed, 2);
+    m.text = "no shoes";
+    CHECK(t.says(1, m));  // of itself
+    check_part_verdict(t, 9, members, {errc::peer_failed, 2, "no shoes"});
+  }
+  SUBCASE("a rank that left it, and had called the same") {
+    control_message m = about(9, members, control_kind::failed, 0);
+    m.text = "it left";
+    CHECK(t.says(1, m));
+    CHECK(t.answers(5, 2, log_of(barrier, 2)));
+    CHECK(t.answers(1, 3, log_of(barrier, 3)));
+    check_part_verdict(t, 9, members, {errc::peer_failed, 0, "it left"});
+  }
+  SUBCASE("a rank that left it, and had called something else") {
+    CHECK(t.says(1, about(9, members, control_kind::failed, 0)));
+    CHECK(t.answers(5, 1, log_of(allreduce, 1)));
+    CHECK(t.answers(1, 1, log_of(barrier, 1)));
+    check_part_verdict(t, 9, members,
+                       {errc::mismatch, 0,
+                        "rank 0 called allreduce of 10 x int (4 bytes each) with std::plus<void> by ring, call 1 at "
+                        "main.cpp:12; rank 2 called barrier by dissemination, call 1 at main.cpp:12 (ranks of a "
+                        "communicator of ranks 5, 3, 1)"});
+  }
+  SUBCASE("calls that differ") {
+    CHECK(t.says(3, about(9, members, control_kind::differs, 1)));
+    CHECK(t.told_of(3, control_kind::asks)[0].group == 9);
+    CHECK(t.answers(3, 1, log_of(barrier, 1)));
+    CHECK(t.answers(1, 0));
+    check_part_verdict(
+        t, 9, members,
+        {errc::mismatch, 1,
+         "rank 1 called barrier by dissemination, call 1 at main.cpp:12; rank 2 called nothing that fits "
+         "(ranks of a communicator of ranks 5, 3, 1)"});
+  }
+  SUBCASE("a rank that is late, in two communicators of one number") {
+    const auto late = [&](const std::vector<int>& ranks, int from, int peer) {
+      control_message m = about(9, ranks, control_kind::late, peer);
+      m.round = 2;
+      m.milliseconds = 50;
+      const auto calls = std::make_shared<recorded_calls>();
+      calls->add(recorded_call(call_of(barrier, 4)));
+      m.calls = calls;
+      return t.says(from, m);
+    };
+    CHECK(late(members, 1, 5));
+    CHECK(late(members, 3, 5));  // asked already
+    CHECK(late({0, 2}, 0, 2));   // another
+    REQUIRE(t.timers.size() == 2);
+    for (const int rank : members) CHECK(t.told_of(rank, control_kind::asks).size() == 1);
+    CHECK(t.answers(1, 4));
+    CHECK(t.answers(5, 4));
+    CHECK(t.answers(3, 3));
+    check_part_verdict(
+        t, 9, members,
+        {errc::timed_out, 1,
+         "rank 1 was late: rank 2 waited 50 ms for rank 0 in round 2 of barrier by dissemination, call 4 "
+         "at main.cpp:12, which that rank has not called (ranks of a communicator of ranks 5, 3, 1)"});
+    t.arbiter.expired(t.timers[1].first);
+    CHECK(
+        t.told_of(0, control_kind::verdict)[0].text.ends_with("rank 0 does not answer (ranks of a communicator of "
+                                                              "ranks 0, 2)"));
+  }
+  // The group goes on, and may fail.
+  CHECK(t.fails(0, {errc::resource, -1, "no coat"}));
+  CHECK(t.arbiter.decided());
+  const auto verdicts = t.told_of(4, control_kind::verdict);
+  REQUIRE(verdicts.size() == 1);
+  CHECK(verdicts[0].group == 0);
+}
+
+TEST_CASE("who looks for a rank that has left a communicator is told so, and nobody else") {
+  table t(3);
+  control_message m = about(4, {2, 0}, control_kind::looks, 2);
+  m.members = nullptr;
+  m.number = 7;
+  CHECK(t.says(0, m));
+  REQUIRE(t.told_of(2, control_kind::watches).size() == 1);
+  CHECK(t.told_of(2, control_kind::watches)[0].group == 4);
+  CHECK(t.told_of(2, control_kind::watches)[0].peer == 0);
+  m.kind = control_kind::is_gone;
+  m.peer = 0;
+  m.number = 6;
+  CHECK(t.says(2, m));
+  REQUIRE(t.told_of(0, control_kind::has_left).size() == 1);
+  const control_message told = t.told_of(0, control_kind::has_left)[0];
+  CHECK((told.group == 4 && told.peer == 2 && told.number == 6));
+  CHECK(t.told_of(1, control_kind::has_left).empty());
+}
+
+TEST_CASE("ranks that leave with a communicator must have called the same there") {
+  const std::vector<int> one{2, 0};
+  const std::vector<int> other{1, 3};
+  for (const bool same : {true, false}) {
+    table t(4);
+    for (int rank = 0; rank < 4; ++rank) {
+      control_message m = about(3, rank % 2 == 0 ? one : other, control_kind::keeps, -1);
+      m.number = rank % 2 == 0 || same || rank == 1 ? 5 : 6;
+      m.fingerprint = m.number + static_cast<unsigned>(rank % 2);
+      CHECK(t.says(rank, m));
+      CHECK(t.leaves(rank, barrier, 2));
+    }
+    CHECK(t.all_are_told_farewell() == same);
+    if (same) continue;
+    CHECK(t.answers(3, 6, log_of(barrier, 6)));
+    CHECK(t.answers(1, 5, log_of(barrier, 5)));
+    t.check_verdict(errc::mismatch, 0,
+                    "rank 0 called nothing that fits; rank 1 called barrier by dissemination, call 6 at main.cpp:12 "
+                    "(ranks of a communicator of ranks 1, 3)");
+  }
+}
+
+TEST_CASE("members that cannot be are nonsense") {
+  const auto refused = [](int from, control_message m) {
+    table t(4);
+    m.calls = log_of(barrier, 1);
+    return !t.says(from, m);
+  };
+  for (const auto kind : {control_kind::failed, control_kind::differs, control_kind::late, control_kind::keeps}) {
+    CHECK_FALSE(refused(1, about(2, {0, 1}, kind, 0)));
+    CHECK(refused(2, about(2, {0, 1}, kind, 0)));
+    CHECK(refused(1, about(2, {0, 1, 4}, kind, 0)));
+    CHECK(refused(1, about(2, {0, 1, -1}, kind, 0)));
+    CHECK(refused(1, about(2, {0, 1, 0}, kind, 0)));
+    CHECK(refused(1, about(2, {0, 1, 2, 3, 0}, kind, 0)));
+    CHECK(refused(1, about(0, {0, 1}, kind, 0)));
+    control_message none = about(2, {}, kind, 0);
+    CHECK(refused(1, none));
+    none.members = nullptr;
+    CHECK(refused(1, none));
+  }
+  CHECK(refused(1, about(2, {0, 1}, control_kind::differs, 2)));
+  CHECK(refused(1, about(2, {0, 1}, control_kind::late, 3)));
+  CHECK(refused(1, about(2, {0, 1}, control_kind::failed, 2)));
+  CHECK(refused(1, about(2, {0, 1}, control_kind::looks, 0)));
+  CHECK(refused(1, about(0, {}, control_kind::keeps, 0)));
+  table t(2);
+  const int most = tcp_arbiter<table>::most_kept;
+  for (int i = 0; i < most; ++i) CHECK(t.says(1, about(7, {1}, control_kind::keeps, -1)));
+  CHECK_FALSE(t.says(1, about(7, {1}, control_kind::keeps, -1)));
+}

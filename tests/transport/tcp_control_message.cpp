@@ -51,6 +51,9 @@ std::vector<control_message> examples() {
     m.fingerprint = 0x0123456789abcdefULL * kind;
     m.text = std::string(kind * 7, 'x') + "\0y";
     if (kind % 2 == 0) m.calls = some_calls(static_cast<int>(kind));
+    m.group = 0xffffffff / kind;
+    if (kind % 3 != 1)
+      m.members = std::make_shared<const std::vector<std::int32_t>>(std::vector<std::int32_t>{7, 0, -3});
     all.push_back(m);
   }
   return all;
@@ -66,6 +69,9 @@ void check_equal(const control_message& one, const control_message& other) {
   CHECK(one.number == other.number);
   CHECK(one.fingerprint == other.fingerprint);
   CHECK(one.text == other.text);
+  CHECK(one.group == other.group);
+  REQUIRE((one.members == nullptr) == (other.members == nullptr));
+  if (one.members != nullptr) CHECK(*one.members == *other.members);
   REQUIRE((one.calls == nullptr) == (other.calls == nullptr));
   if (one.calls == nullptr) return;
   REQUIRE(one.calls->size() == other.calls->size());
@@ -142,6 +148,8 @@ TEST_CASE("texts that are too long are cut, and calls are the same calls all the
   control_message m;
   m.text = std::string(10'000, 't');
   m.calls = calls;
+  m.group = 3;
+  m.members = std::make_shared<const std::vector<std::int32_t>>(control_frame::most_members);
   const std::string frame = frame_of(m);
   CHECK(frame.size() == control_frame::head_bytes + control_frame::most_body);
   const result r = read_in_parts(frame, 100);
@@ -181,8 +189,9 @@ TEST_CASE("a frame that is no message is refused") {
     return frame;
   };
   const std::uint32_t length = static_cast<std::uint32_t>(sound.size() - body);
-  const std::size_t text_length = body + control_frame::fixed_bytes - 8;
+  const std::size_t text_length = body + control_frame::fixed_bytes - 16;
   const std::size_t calls_count = text_length + 4 + m.text.size();
+  const std::size_t members_count = sound.size() - 4 - 4 * (m.members == nullptr ? 0 : m.members->size());
   CHECK_FALSE(read_in_parts(spoilt(4, 0), 1000).sound);
   CHECK_FALSE(read_in_parts(spoilt(4, static_cast<std::uint32_t>(last_control_kind) + 1), 1000).sound);
   CHECK_FALSE(read_in_parts(spoilt(4, 0xffffffff), 1000).sound);
@@ -194,6 +203,8 @@ TEST_CASE("a frame that is no message is refused") {
   CHECK_FALSE(read_in_parts(spoilt(text_length, control_frame::most_text + 1), 1000).sound);
   CHECK_FALSE(read_in_parts(spoilt(calls_count, recorded_calls::most + 1), 1000).sound);
   CHECK_FALSE(read_in_parts(spoilt(calls_count, 0), 1000).sound);
+  for (const std::uint32_t members : {0U, 2U, 4U, 0x4000'0003U, 0xffff'ffffU})
+    CHECK_FALSE(read_in_parts(spoilt(members_count, members), 1000).sound);
   CHECK_FALSE(read_in_parts(std::string("\0\0\0\0\1\0\0\0", 8), 1000).sound);  // no body at all
 }
 
@@ -205,7 +216,8 @@ TEST_CASE("D3 a length that is too large is refused before anything is allocated
     control_stream stream;
     CHECK_FALSE(stream.take(frame, [](control_message&) { return true; }));
   }
-  CHECK(control_frame::most_body < 64 * 1024);
+  CHECK(control_frame::most_body - 4 * control_frame::most_members < 64 * 1024);
+  CHECK(control_frame::most_body < 1024 * 1024);
 }
 
 TEST_CASE("D4 garbage never gives more than messages, and what it gives can be written again") {

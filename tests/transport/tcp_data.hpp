@@ -126,8 +126,11 @@ class wired_group {
     for (auto& c : connections_) c.tune(all.how.tuning);
   }
 
+  std::uint32_t number() const { return 0; }
   int rank() const { return rank_; }
   int size() const { return size_; }
+  int lines() const { return size_; }
+  tutti::detail::tcp_connection& line(int i) { return connection(i); }
   const tutti::detail::tcp_tuning& tuning() const { return all_->how.tuning; }
   tutti::detail::tcp_connection& connection(int peer) { return connections_[static_cast<std::size_t>(peer)]; }
 
@@ -137,7 +140,12 @@ class wired_group {
   }
   [[noreturn]] void raise() { all_->raise(); }
   void fail(const tutti::failure& reason) noexcept { all_->fail(reason); }
+  [[noreturn]] void distrust(int peer, const tutti::detail::tcp_header& header) {
+    fail(tutti::detail::unsound_header(rank_, peer, header));
+    raise();
+  }
   bool has_left(int rank) const noexcept { return all_->group(rank).left_.load(std::memory_order_acquire); }
+  static constexpr bool never_calls(int, std::uint64_t) { return false; }
   void want(int peer) {
     ++wanted;
     all_->join(rank_, peer);

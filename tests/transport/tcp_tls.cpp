@@ -102,6 +102,29 @@ TEST_CASE("collectives come to the same when they are encrypted") {
   }
 }
 
+TEST_CASE("communicators of some of the ranks are encrypted, too, and fail for themselves") {
+  const deadline limit(60s);
+  all_well(outcomes_of_tls(tls_job(4), [](tls_communicator& comm) {
+    auto part = comm.split(comm.rank() % 2, -comm.rank());
+    auto copy = part.dup();
+    work(part);
+    work(copy);
+    expect(part.rank() == (comm.rank() < 2 ? 1 : 0), "a wrong rank");
+    const outcome o = outcome_of([&] {
+      std::vector<int> values(comm.rank() == 3 ? 7 : 8);
+      tutti::allreduce(part, values, std::plus{});
+      tutti::barrier(part);
+    });
+    if (comm.rank() % 2 == 0) {
+      expect(o == outcome{}, "a failure of another communicator");
+    } else {
+      expect(o.kind == "mismatch" && has(o, " (ranks of a communicator of ranks 3, 1)"), o.text.c_str());
+    }
+    work(copy);
+    work(comm);
+  }));
+}
+
 TEST_CASE("ranks that are processes encrypt") {
   const alarm_limit limit(60);
   const auto ended = outcomes_of_tls_processes(tls_job(3), [](tls_communicator& comm) { work(comm); });

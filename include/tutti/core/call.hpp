@@ -50,7 +50,7 @@ struct call {
   TUTTI_ALWAYS_INLINE constexpr std::uint64_t fingerprint() const {
     std::uint64_t h = (history ^ signature->hash) + (sequence * 0x9E3779B97F4A7C15ULL);
     h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;
-    h ^= count + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(root + 2);
+    h ^= count + 0x9E3779B97F4A7C15ULL * (static_cast<std::uint64_t>(root) + 2);
     h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;
     return h ^ (h >> 32);
   }

@@ -8,7 +8,9 @@
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
 #include <tutti/transport/failures.hpp>
+#include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
+#include <tutti/transport/tcp/message_scope.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -42,7 +44,9 @@ namespace tutti::detail {
 }
 
 /// The arbiter of a group: it is told what the ranks see, asks them where it must know more, and decides once; what
-/// comes first counts. `Out` does what it says, and tells it later of what comes of it, never at once:
+/// comes first counts. What concerns one communicator only is decided for its ranks: it may be so more than once, but
+/// all are told in the same order, and for each of them the first counts. `Out` does what it says, and tells it later
+/// of what comes of it, never at once:
 ///
 /// - `tell(rank, message)`: the message is for that rank, rank 0 like any other;
 /// - `expire(ticket, milliseconds)`: calls `expired(ticket)` after that time.
@@ -53,6 +57,8 @@ class tcp_arbiter {
  public:
   /// How long the ranks have to say what they called last, once one of them was too late for another.
   static constexpr int patience_ms = 200;
+  /// With so many communicators of some of the ranks a rank may leave.
+  static constexpr int most_kept = 256;
 
   tcp_arbiter(int size, Out& out) : out_(&out), ranks_(static_cast<std::size_t>(size)) {}
 
@@ -65,17 +71,18 @@ class tcp_arbiter {
 
   /// What a rank says. False if that is nothing that a rank may say.
   bool receive(int from, control_message& m) {
+    if (!names_communicator(m, from, size())) return false;
     switch (m.kind) {
       case control_kind::ping:
         return true;
       case control_kind::failed:
-        return m.peer >= -1 && m.peer < size() && failed(from, m);
+        return m.peer >= -1 && m.peer < size_of(m, size()) && failed(from, m);
       case control_kind::suspects:
         return is_other(from, m.peer) && suspects(m);
       case control_kind::differs:
-        return is_other(from, m.peer) && differs(from, m.peer);
+        return is_other(from, m.peer) && rank_in(m, m.peer) >= 0 && differs(from, m);
       case control_kind::late:
-        return is_other(from, m.peer) && m.calls != nullptr && late(from, m);
+        return is_other(from, m.peer) && rank_in(m, m.peer) >= 0 && m.calls != nullptr && late(from, m);
       case control_kind::looks:
         return is_other(from, m.peer) && looks(from, m);
       case control_kind::answers:
@@ -84,6 +91,10 @@ class tcp_arbiter {
       case control_kind::goodbye:
         goodbye(from, m);
         return true;
+      case control_kind::keeps:
+        return m.group != 0 && keeps(from, m);
+      case control_kind::is_gone:
+        return m.group != 0 && is_other(from, m.peer) && is_gone(from, m);
       default:
         return false;
     }
@@ -112,10 +123,11 @@ class tcp_arbiter {
   struct rank_state {
     bool left = false;
     bool gone = false;
+    int kept = 0;
     std::uint64_t last = 0;  // of the calls of one that has left
     std::uint64_t fingerprint = 0;
   };
-  enum class purpose : unsigned char { lost_connection, desertion, disagreement, lateness };
+  enum class purpose : unsigned char { lost_connection, desertion, disagreement, lateness, ending };
   struct answer {
     int rank;
     bool here;
@@ -131,11 +143,37 @@ class tcp_arbiter {
     std::vector<answer> answers;
   };
   using questions = std::vector<question>;
+  struct end_of_part {
+    int rank;
+    std::uint32_t group;
+    std::uint64_t number;
+    std::uint64_t fingerprint;
+    std::shared_ptr<const std::vector<std::int32_t>> members;
+  };
 
   const rank_state& at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   rank_state& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   bool is_other(int from, int peer) const { return peer >= 0 && peer < size() && peer != from; }
 
+  /// What `about` is about has failed of what this says of its ranks.
+  [[gnu::cold]] void decide(const control_message& about, failure f) {
+    if (about.group != 0) f.text += of_members(*about.members);
+    tell_verdict(about, f);
+  }
+  [[gnu::cold]] void tell_verdict(const control_message& about, const failure& f) {
+    if (about.group == 0) {
+      decide(f);
+      return;
+    }
+    if (decided_ || ended_) return;
+    std::erase_if(questions_, [&](const question& q) {
+      return q.what != purpose::lost_connection && q.what != purpose::ending && same_communicator(q.why, about);
+    });
+    control_message verdict = control_message::of(control_kind::verdict, f);
+    verdict.group = about.group;
+    for (const int rank : *about.members)
+      if (!at(rank).gone) out_->tell(rank, verdict);
+  }
   [[gnu::cold]] void decide(const failure& f) {
     if (decided_ || ended_) return;
     decided_ = true;
@@ -145,10 +183,11 @@ class tcp_arbiter {
 
   // Whoever has waited for a rank that left may have waited in another call.
   bool failed(int from, const control_message& m) {
-    if (m.code == errc::peer_failed && is_other(from, m.peer) && at(m.peer).left) {
-      ask(purpose::desertion, from, m, {from, m.peer}, 1);
+    const int peer = m.peer < 0 ? from : rank_of_group(m, m.peer);
+    if (m.code == errc::peer_failed && peer != from && (m.group != 0 || at(peer).left)) {
+      ask(purpose::desertion, from, m, {from, peer}, 1);
     } else {
-      decide(m.reason());
+      tell_verdict(m, m.reason());
     }
     return true;
   }
@@ -158,19 +197,14 @@ class tcp_arbiter {
     if (!at(m.peer).left) ask(purpose::lost_connection, m.peer, m, {m.peer}, 0);
     return true;
   }
-  bool differs(int from, int peer) {
-    control_message why;
-    why.peer = peer;
-    ask(purpose::disagreement, from, why, {from, peer}, 1);
+  bool differs(int from, const control_message& m) {
+    ask(purpose::disagreement, from, m, {from, m.peer}, 1);
     return true;
   }
   bool late(int from, const control_message& m) {
     for (const question& q : questions_)
-      if (q.what == purpose::lateness) return true;  // who asked first is answered first
-    std::vector<int> all;
-    all.reserve(ranks_.size());
-    for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
-    const std::uint64_t ticket = ask(purpose::lateness, from, m, all, 0);
+      if (q.what == purpose::lateness && same_communicator(q.why, m)) return true;  // who asked first is answered first
+    const std::uint64_t ticket = ask(purpose::lateness, from, m, ranks_of(m, size()), 0);
     if (ticket != 0) out_->expire(ticket, patience_ms);
     return true;
   }
@@ -181,7 +215,23 @@ class tcp_arbiter {
     if (!decided_ && !at(awaited).gone) out_->tell(awaited, m);
     return true;
   }
+  // Who looked is told so.
+  bool is_gone(int from, const control_message& m) {
+    control_message news;
+    news.kind = control_kind::has_left;
+    news.peer = from;
+    news.group = m.group;
+    news.number = m.number;
+    if (!decided_ && !at(m.peer).gone) out_->tell(m.peer, news);
+    return true;
+  }
 
+  // The communicators that ranks leave with; each says so before its goodbye.
+  bool keeps(int from, const control_message& m) {
+    if (at(from).left || at(from).kept++ == most_kept) return false;
+    kept_.push_back({from, m.group, m.number, m.fingerprint, m.members});
+    return true;
+  }
   void goodbye(int from, const control_message& m) {
     rank_state& s = at(from);
     if (std::exchange(s.left, true)) return;
@@ -199,14 +249,38 @@ class tcp_arbiter {
     if (decided_) return;
     for (int rank = 1; rank < size(); ++rank) {
       if (at(rank).last == at(0).last && at(rank).fingerprint == at(0).fingerprint) continue;
-      differs(0, rank);
+      control_message why;
+      why.peer = rank;
+      differs(0, why);
       return;
     }
+    if (differ_in_part()) return;
     ended_ = true;
     control_message m;
     m.kind = control_kind::farewell;
     // Also one that is silent: it may only be stopped, and go on later.
     for (int rank = 0; rank < size(); ++rank) out_->tell(rank, m);
+  }
+
+  /// Two ranks left with a communicator on which they had not called the same: the group fails of that.
+  bool differ_in_part() {
+    std::sort(kept_.begin(), kept_.end(), [](const end_of_part& a, const end_of_part& b) {
+      if (a.group != b.group) return a.group < b.group;
+      return a.members->front() != b.members->front() ? a.members->front() < b.members->front() : a.rank < b.rank;
+    });
+    for (std::size_t i = 1; i < kept_.size(); ++i) {
+      const end_of_part& one = kept_[i - 1];
+      const end_of_part& other = kept_[i];
+      if (one.group != other.group || one.members->front() != other.members->front()) continue;
+      if (one.number == other.number && one.fingerprint == other.fingerprint) continue;
+      control_message why;
+      why.peer = other.rank;
+      why.group = other.group;
+      why.members = other.members;
+      ask(purpose::ending, one.rank, why, {one.rank, other.rank}, 1);
+      return true;
+    }
+    return false;
   }
 
   /// Asks these ranks, and returns the ticket; 0 if all is decided already. Those that are gone need not answer.
@@ -217,9 +291,11 @@ class tcp_arbiter {
     questions_.push_back({ticket, what, from, why, {}});
     control_message m;
     m.kind = control_kind::asks;
+    m.group = why.group;
     m.ticket = ticket;
     m.number = whole;
-    for (const int rank : ranks) questions_.back().answers.push_back({rank, at(rank).gone, at(rank).last, {}, nullptr});
+    for (const int rank : ranks)
+      questions_.back().answers.push_back({rank, at(rank).gone, why.group == 0 ? at(rank).last : 0, {}, nullptr});
     for (const int rank : ranks)
       if (!at(rank).gone) out_->tell(rank, m);
     if (complete(questions_.back())) conclude(questions_.end() - 1);
@@ -256,16 +332,22 @@ class tcp_arbiter {
         return;
       case purpose::desertion:
         if (called_alike(log(q.answers[0]), log(q.answers[1]))) {
-          decide(q.why.reason());
+          tell_verdict(q.why, q.why.reason());
           return;
         }
         [[fallthrough]];
       case purpose::disagreement:
-        decide(disagreement(q.answers[0].rank, log(q.answers[0]), q.answers[1].rank, log(q.answers[1])));
+        decide(q.why, difference(q));
         return;
       case purpose::lateness:
-        decide(lateness(q));
+        decide(q.why, lateness(q));
         return;
+      case purpose::ending: {
+        failure f = difference(q);
+        f.text += of_members(*q.why.members);
+        decide(f);
+        return;
+      }
     }
   }
 
@@ -283,24 +365,31 @@ class tcp_arbiter {
     return true;
   }
 
+  static failure difference(const question& q) {
+    const answer& one = q.answers[0];
+    const answer& other = q.answers[1];
+    return disagreement(rank_in(q.why, one.rank), log(one), rank_in(q.why, other.rank), log(other));
+  }
   failure lateness(const question& q) const {
     const call during = (*q.why.calls)[0].read();
-    const waiting_place here{q.from, q.why.peer, q.why.round, during};
+    const waiting_place here{rank_in(q.why, q.from), rank_in(q.why, q.why.peer), q.why.round, during};
     // In rank order, since all are asked. One that does not even answer is not where the others are.
     for (const answer& a : q.answers) {
       if (a.here) continue;
-      failure f = too_late(here, a.rank, q.why.milliseconds, true);
-      f.text += message() << "; rank " << a.rank << " does not answer";
+      const int rank = rank_in(q.why, a.rank);
+      failure f = too_late(here, rank, q.why.milliseconds, true);
+      f.text += message() << "; rank " << rank << " does not answer";
       return f;
     }
     const auto last = [&](int rank) { return q.answers[static_cast<std::size_t>(rank)].last; };
-    const int who = last_to_come(here, size(), last);
+    const int who = last_to_come(here, size_of(q.why, size()), last);
     return too_late(here, who, q.why.milliseconds, last(who) >= during.sequence);
   }
 
   Out* out_;
   owned_array<rank_state> ranks_;
   questions questions_;
+  std::vector<end_of_part> kept_;
   std::uint64_t tickets_ = 0;
   int left_ = 0;
   bool decided_ = false;

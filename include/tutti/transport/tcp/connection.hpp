@@ -36,6 +36,8 @@ class basic_tcp_connection {
     call_bytes_ = tuning.call_bytes;
     reader_.most_kept = tuning.kept_bytes;
   }
+  /// Which communicators there are beside the whole group; else there are none.
+  void know(const tcp_group_numbers& numbers) { reader_.know(numbers); }
 
   // ---- Any thread
 
@@ -69,7 +71,7 @@ class basic_tcp_connection {
 
   /// Starts a message: true if its bytes are not needed any more, since they have been written, or copied as `copy`
   /// asks.
-  bool send(std::uint32_t lane, std::uint64_t fingerprint, const std::byte* data, std::size_t bytes, bool copy) {
+  bool send(std::uint64_t lane, std::uint64_t fingerprint, const std::byte* data, std::size_t bytes, bool copy) {
     const tcp_header header{bytes, fingerprint, lane, tcp_frame_kind::message};
     std::size_t done = 0;
     if (output_.empty() && established() && !reader_.held(lane) && write_error_ == 0) [[likely]] {
@@ -79,26 +81,23 @@ class basic_tcp_connection {
         return true;
       }
     }
-    tcp_lane_end& l = reader_.lane(lane);
-    output_.push(header, data, done, copy);
-    ++l.unsent;
-    return copy;
+    return send_later(header, data, done, copy);
   }
   /// Whether nothing of the lane waits to be written.
-  bool sent(std::uint32_t lane) const {
+  bool sent(std::uint64_t lane) const {
     const tcp_lane_end* const l = reader_.find(lane);
     return l == nullptr || l->unsent == 0;
   }
 
   /// Asks for the next message of a lane, which goes to `to`, not null.
-  void ask(std::uint32_t lane, std::byte* to, std::size_t bytes, std::uint64_t fingerprint) {
+  void ask(std::uint64_t lane, std::byte* to, std::size_t bytes, std::uint64_t fingerprint) {
     reader_.ask(lane, to, bytes, fingerprint, output_);
     // Who is told to resume need not wait until this rank looks here again.
     if (!output_.empty()) [[unlikely]]
       flush();
   }
   /// Whether it has arrived, after one look; if it was refused another has, whose header is `came`.
-  bool look(std::uint32_t lane) {
+  bool look(std::uint64_t lane) {
     tcp_lane_end& l = reader_.lane(lane);
     if (!l.arrived) {
       if (!output_.empty() || owes()) flush();
@@ -106,9 +105,9 @@ class basic_tcp_connection {
     }
     return reader_.see(l);
   }
-  const tcp_lane_end& end_of(std::uint32_t lane) { return reader_.lane(lane); }
+  const tcp_lane_end& end_of(std::uint64_t lane) { return reader_.lane(lane); }
   /// It has been taken.
-  void take(std::uint32_t lane) noexcept { reader_.forget(lane); }
+  void take(std::uint64_t lane) noexcept { reader_.forget(lane); }
 
   /// Writes what waits and there is room for; true if nothing is left.
   bool flush() {
@@ -117,7 +116,7 @@ class basic_tcp_connection {
       const bool whole = write(*o);
       if (o->done != 0) output_.begin(o);
       if (!whole) return false;
-      --reader_.lane(o->lane).unsent;
+      if (tcp_lane_end* const l = reader_.find(o->lane)) --l->unsent;
       output_.end();
       look_for_pause();
     }
@@ -145,14 +144,27 @@ class basic_tcp_connection {
   /// Something can be read although the descriptor does not say so.
   bool holds() const { return Wire::buffers && can_read() && wire_.holds(); }
 
-  /// The lane ends by an exception: its memory is neither read nor written any more. The group has failed.
-  void abandon(std::uint32_t lane) noexcept {
+  /// The lane ends by an exception: its memory is neither read nor written any more. Its communicator has failed; if
+  /// that is not the whole group, the other lanes go on.
+  void abandon(std::uint64_t lane) noexcept {
     tcp_lane_end* const end = reader_.find(lane);
     if (end == nullptr) return;
     reader_.forget(lane);
-    if (!output_.drop(lane)) write_error_ = EPIPE;
-    end->unsent = 0;
+    const bool whole = tcp_lane_id::group(lane) == 0;
+    if (whole ? !output_.drop(lane) : !output_.release(lane, lane)) write_error_ = EPIPE;
+    end->unsent = whole ? 0 : output_.count(lane);
   }
+  /// This rank leaves that communicator: what has been copied is still sent, what still comes is forgotten.
+  void leave(std::uint32_t group) noexcept {
+    if (!output_.release(tcp_lane_id::of(group, 0), tcp_lane_id::of(group + 1, 0) - 1)) write_error_ = EPIPE;
+    reader_.leave(group, output_);
+    try {
+      if (!output_.empty()) flush();
+    } catch (...) {  // no memory for what came meanwhile: whoever looks next finds out
+    }
+  }
+  /// Communicators of which this end keeps anything, beside the whole group.
+  std::size_t groups_known() const { return reader_.lanes().parts(); }
 
   // ---- What has gone wrong
 
@@ -179,7 +191,7 @@ class basic_tcp_connection {
 
   static std::size_t least(std::size_t one, std::size_t other) { return one < other ? one : other; }
   tcp_outgoing* next_to_write() const {
-    return output_.next([this](std::uint32_t lane) { return reader_.held(lane); });
+    return output_.next([this](std::uint64_t lane) { return reader_.held(lane); });
   }
   bool owes() const { return Wire::buffers && established() && wire_.owes(); }
   bool can_read() const { return established() && !ended(); }
@@ -187,6 +199,12 @@ class basic_tcp_connection {
   void look_for_pause() {
     if (unread_ >= most_unread) [[unlikely]]
       read(nullptr);
+  }
+  [[gnu::noinline]] bool send_later(const tcp_header& header, const std::byte* data, std::size_t done, bool copy) {
+    tcp_lane_end& l = reader_.lane(header.lane);
+    output_.push(header, data, done, copy);
+    ++l.unsent;
+    return copy;
   }
   /// A copy of a small frame in one place is cheaper than telling the system of two.
   std::size_t write_small(const tcp_header& header, const std::byte* data) noexcept {

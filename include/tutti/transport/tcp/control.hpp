@@ -28,11 +28,15 @@ namespace tutti::detail {
 /// connection carries a sign of life every quarter of the heartbeat, both ways. If rank 0 ends or is silent for too
 /// long, every rank finds that out for itself. `Owner` is told, on that thread:
 ///
-/// - `decided(failure)`: the group has failed, of that; once;
-/// - `left(rank, last, fingerprint)`: that rank has left, and what it called last;
+/// - `decided(failure)`: the group has failed, of that; once; `decided(part, failure)`: that communicator has;
+/// - `left(rank, last, fingerprint)`: that rank has left, and what it called last; `left(part, rank, last)`: it has
+/// left that
+///   communicator;
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
 /// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
-/// - `calls()`: the log of this rank's calls; `trouble()`: why it can make no more connections, empty if it can.
+/// - `calls()`: the log of this rank's calls; `part(number)`: the state of that communicator, or null if this rank has
+///   not been in it lately; `is_to_come(number)`: it may be in it one day;
+/// - `trouble()`: why it can make no more connections, empty if it can.
 template <class Owner, class Socket = asio::ip::tcp::socket>
 class tcp_control {
   using clock = std::chrono::steady_clock;
@@ -96,6 +100,7 @@ class tcp_control {
  private:
   struct watch {
     int asker;
+    std::uint32_t group;
     std::uint64_t number;
     std::uint64_t fingerprint;
   };
@@ -147,14 +152,20 @@ class tcp_control {
         answer(m);
         return true;
       case control_kind::watches:
-        watch_call({m.peer, m.number, m.fingerprint});
+        watch_call({m.peer, m.group, m.number, m.fingerprint});
         return true;
       case control_kind::has_left:
         if (m.peer < 0 || m.peer >= size_) return false;
-        owner_->left(m.peer, m.number, m.fingerprint);
+        if (m.group != 0)
+          owner_->left(m.group, m.peer, m.number);
+        else
+          owner_->left(m.peer, m.number, m.fingerprint);
         return true;
       case control_kind::verdict:
-        conclude(m.reason());
+        if (m.group != 0)
+          owner_->decided(m.group, m.reason());
+        else
+          conclude(m.reason());
         return true;
       case control_kind::farewell:
         if (!said_goodbye_) return false;
@@ -171,40 +182,60 @@ class tcp_control {
     control_message m;
     m.kind = control_kind::answers;
     m.ticket = question.ticket;
-    m.number = owner_->calls().last();
     m.text = owner_->trouble();
-    if (question.number != 0) m.calls = std::make_shared<recorded_calls>(owner_->calls());
-    if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
+    const auto part = question.group == 0 ? nullptr : owner_->part(question.group);
+    if (question.group == 0 || part != nullptr) {
+      const call_log& log = part == nullptr ? owner_->calls() : part->log;
+      m.number = log.last();
+      if (question.number != 0) m.calls = std::make_shared<recorded_calls>(log);
+      if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
+    } else if (!owner_->is_to_come(question.group)) {
+      m.number = UINT64_MAX;  // it made all its calls, long ago
+    }
     report(std::move(m));
   }
 
   /// Somebody waits for this rank in that call: it looks whether it calls the same, as soon as it has come so far.
   void watch_call(const watch& w) {
-    std::erase_if(watches_, [&](const watch& other) { return other.asker == w.asker; });
+    std::erase_if(watches_, [&](const watch& other) { return other.asker == w.asker && other.group == w.group; });
     watches_.push_back(w);
     next_look_ = first_look;
     look();
   }
   void look() {
-    const call_log& log = owner_->calls();
-    const std::uint64_t last = log.last();
-    std::erase_if(watches_, [&](const watch& w) {
-      if (w.number > last) return false;
-      const call mine = log.read(w.number);
-      if (mine.signature != nullptr && mine.fingerprint() != w.fingerprint) {
-        control_message m;
-        m.kind = control_kind::differs;
-        m.peer = w.asker;
-        report(std::move(m));
-      }
-      return true;
-    });
+    std::erase_if(watches_, [this](const watch& w) { return looked(w); });
     if (watches_.empty() || concluded_) return;
     watch_timer_.expires_after(next_look_);
     next_look_ = std::min(2 * next_look_, rarest_look);
     watch_timer_.async_wait([this](const asio::error_code& wrong) {
       if (!wrong) look();
     });
+  }
+  /// Whether this rank has come so far, or never will.
+  bool looked(const watch& w) {
+    const auto part = w.group == 0 ? nullptr : owner_->part(w.group);
+    if (w.group != 0 && part == nullptr && owner_->is_to_come(w.group)) return false;
+    // Before its calls are looked at: then all are there.
+    const bool gone = w.group != 0 && (part == nullptr || part->has_left_here());
+    control_message m;
+    m.peer = w.asker;
+    m.group = w.group;
+    if (w.group == 0 || part != nullptr) {
+      const call_log& log = part == nullptr ? owner_->calls() : part->log;
+      if (w.number <= log.last()) {
+        const call mine = log.read(w.number);
+        if (mine.signature == nullptr || mine.fingerprint() == w.fingerprint) return true;
+        m.kind = control_kind::differs;
+        if (part != nullptr) m.members = part->members();
+        report(std::move(m));
+        return true;
+      }
+    }
+    if (!gone) return false;
+    m.kind = control_kind::is_gone;
+    m.number = part != nullptr ? part->log.last() : w.number - 1;
+    report(std::move(m));
+    return true;
   }
 
   // ---- Signs of life

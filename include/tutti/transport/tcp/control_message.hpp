@@ -16,29 +16,37 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tutti::detail {
 
-/// What a message says. A rank tells the arbiter, which is on rank 0, or the arbiter tells a rank.
+/// What a message says. A rank tells the arbiter, which is on rank 0, or the arbiter tells a rank. `group`: about which
+/// communicator, 0 for the whole group. `peer` is a rank of the whole group, but in a failure one of that communicator.
 enum class control_kind : std::uint32_t {
   ping = 1,  ///< both ways: somebody is there
   // A rank to the arbiter:
-  failed,    ///< `code`, `peer`, `text`: why the group must fail
+  failed,    ///< `group`, `members`, `code`, `peer`, `text`: why it must fail
   suspects,  ///< `peer`, `text`: the data connection to that rank is lost
-  differs,   ///< `peer`: a message of that rank belongs to another call
-  late,      ///< `peer`, `round`, `milliseconds`, `calls`: waited for so long for that rank, in that call
-  looks,     ///< `peer`, `number`, `fingerprint`: waits for that rank, in that call
+  differs,   ///< `group`, `members`, `peer`: a message of that rank belongs to another call
+  late,      ///< `group`, `members`, `peer`, `round`, `milliseconds`, `calls`: waited for so long for that rank, in
+             ///< that call
+  looks,     ///< `group`, `peer`, `number`, `fingerprint`: waits for that rank, in that call
   answers,   ///< `ticket`, `number`, `text`, `calls`: the last call, why no more connections can be made (or nothing),
              ///< and all calls in the log if they were asked for
   goodbye,   ///< `number`, `fingerprint`: the rank has left, and this was its last call
   // The arbiter to a rank:
-  asks,      ///< `ticket`, `number`: are you there; 1: and what did you call
-  watches,   ///< `peer`, `number`, `fingerprint`: that rank waits for you, in that call
-  has_left,  ///< `peer`: that rank has left
-  verdict,   ///< `code`, `peer`, `text`: why the group has failed
-  farewell   ///< all have left, and have called the same
+  asks,      ///< `group`, `ticket`, `number`: are you there; 1: and what did you call
+  watches,   ///< `group`, `peer`, `number`, `fingerprint`: that rank waits for you, in that call
+  has_left,  ///< `group`, `peer`, `number`: that rank has left, after that call
+  verdict,   ///< `group`, `code`, `peer`, `text`: why it has failed
+  farewell,  ///< all have left, and have called the same
+  // A rank to the arbiter:
+  keeps,   ///< `group`, `members`, `number`, `fingerprint`: the rank is about to leave with that communicator, and this
+           ///< was its last call there
+  is_gone  ///< `group`, `peer`, `number`: that rank waits for this one, which has left that communicator after that
+           ///< call
 };
-inline constexpr control_kind last_control_kind = control_kind::farewell;
+inline constexpr control_kind last_control_kind = control_kind::is_gone;
 
 /// One message. What a kind does not name is sent as it is here.
 struct control_message {
@@ -52,6 +60,8 @@ struct control_message {
   std::uint64_t fingerprint = 0;
   std::string text = {};
   std::shared_ptr<const recorded_calls> calls = {};
+  std::uint32_t group = 0;
+  std::shared_ptr<const std::vector<std::int32_t>> members = {};  // of that communicator, ranks of the whole group
 
   /// The failure that the message tells of.
   failure reason() const { return {code, peer, text}; }
@@ -65,16 +75,17 @@ struct control_message {
   }
 };
 
-/// Frames: the number of bytes that follow the head (u32), the kind (u32), then the fixed fields, the text and the
-/// calls. Little-endian.
+/// Frames: the number of bytes that follow the head (u32), the kind (u32), then the fixed fields, the text, the calls,
+/// the communicator and its members. Little-endian.
 struct control_frame {
   static constexpr std::size_t head_bytes = 8;
   static constexpr std::size_t most_text = 4000;  ///< longer ones are cut
-  static constexpr std::size_t fixed_bytes = 3 * 4 + 4 * 8 + 4 + 4;
+  static constexpr std::size_t most_members = std::size_t{1} << 17;
+  static constexpr std::size_t fixed_bytes = 3 * 4 + 4 * 8 + 4 + 4 + 4 + 4;
   static constexpr std::size_t fixed_bytes_of_call = 5 * 8 + 2 * 4 + recorded_call::texts;
   static constexpr std::size_t most_body =
       fixed_bytes + most_text +
-      recorded_calls::most * (fixed_bytes_of_call + recorded_call::texts * recorded_call::most_text);
+      recorded_calls::most * (fixed_bytes_of_call + recorded_call::texts * recorded_call::most_text) + 4 * most_members;
   static_assert(recorded_call::most_text < 256);
 };
 
@@ -110,6 +121,7 @@ class control_reader {
     return taken;
   }
   bool good() const { return good_; }
+  std::size_t left() const { return in_.size(); }
   /// All has been taken.
   bool at_end() const { return good_ && in_.empty(); }
   void fail() {
@@ -157,6 +169,10 @@ inline void write_control(std::string& out, const control_message& m) {
       w.bytes(std::string_view(each).substr(0, recorded_call::most_text));
     }
   }
+  w.u32(m.group);
+  const std::size_t members = m.members == nullptr ? 0 : m.members->size();
+  w.u32(static_cast<std::uint32_t>(members));
+  for (std::size_t i = 0; i < members; ++i) w.i32((*m.members)[i]);
   const std::size_t body = out.size() - start - control_frame::head_bytes;
   for (std::size_t i = 0; i < 4; ++i) out[start + i] = static_cast<char>((body >> (8 * i)) & 0xff);
 }
@@ -196,6 +212,14 @@ inline std::optional<control_message> read_control(std::uint32_t kind, std::stri
       read->add(std::move(c));
     }
     m.calls = read;
+  }
+  m.group = r.u32();
+  const std::uint32_t members = r.u32();
+  if (members > control_frame::most_members || r.left() != std::size_t{members} * 4) return {};
+  if (members != 0) {
+    std::vector<std::int32_t> read(members);
+    for (std::int32_t& each : read) each = r.i32();
+    m.members = std::make_shared<const std::vector<std::int32_t>>(std::move(read));
   }
   if (!r.at_end()) return {};
   return m;

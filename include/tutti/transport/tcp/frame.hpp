@@ -13,24 +13,36 @@
 
 namespace tutti::detail {
 
-enum class tcp_frame_kind : std::uint32_t {
-  message = 0x7475'0001,  ///< a payload follows
-  pause = 0x7475'0002,    ///< keep the messages of that lane back until `resume`
-  resume = 0x7475'0003
+enum class tcp_frame_kind : std::uint16_t {
+  message = 0x7401,  ///< a payload follows
+  pause = 0x7402,    ///< keep the messages of that lane back until `resume`
+  resume = 0x7403
 };
 
-/// The header of a frame: 24 bytes, little-endian.
+/// A lane of a connection: that of so many in the communicator of that number, 0 for the whole group, whose lanes are
+/// therefore the smallest numbers.
+struct tcp_lane_id {
+  static constexpr int index_bits = 16;
+  static constexpr std::uint64_t of(std::uint32_t group, std::uint32_t index) {
+    return std::uint64_t{group} << index_bits | index;
+  }
+  static constexpr std::uint32_t group(std::uint64_t id) { return static_cast<std::uint32_t>(id >> index_bits); }
+  static constexpr std::uint32_t index(std::uint64_t id) { return static_cast<std::uint32_t>(id & 0xffff); }
+};
+
+/// The header of a frame: 24 bytes, little-endian; the kind stands in two of them, before the lane in six.
 struct tcp_header {
   std::uint64_t bytes = 0;  ///< of the payload that follows
   std::uint64_t fingerprint = 0;
-  std::uint32_t lane = 0;
+  std::uint64_t lane = 0;  ///< a `tcp_lane_id`
   tcp_frame_kind kind = tcp_frame_kind::message;
 
   friend bool operator==(const tcp_header&, const tcp_header&) = default;
 
   static constexpr std::size_t size = 24;
-  /// Of one connection.
+  /// Of one communicator.
   static constexpr std::uint32_t most_lanes = 1024;
+  static constexpr std::uint32_t largest_group = INT32_MAX;
   static constexpr std::uint64_t largest_payload = std::uint64_t{1} << 48;
 };
 
@@ -48,31 +60,32 @@ constexpr Integer little_endian(Integer value) {
 inline void encode(const tcp_header& header, std::byte* to) noexcept {
   const std::uint64_t bytes = little_endian(header.bytes);
   const std::uint64_t fingerprint = little_endian(header.fingerprint);
-  const std::uint32_t lane = little_endian(header.lane);
-  const std::uint32_t kind = little_endian(static_cast<std::uint32_t>(header.kind));
+  const std::uint64_t rest = little_endian(header.lane << 16 | static_cast<std::uint64_t>(header.kind));
   std::memcpy(to, &bytes, 8);
   std::memcpy(to + 8, &fingerprint, 8);
-  std::memcpy(to + 16, &lane, 4);
-  std::memcpy(to + 20, &kind, 4);
+  std::memcpy(to + 16, &rest, 8);
 }
 
 /// What the 24 bytes say, whatever it is: `sound` tells whether a peer can have meant it.
 inline tcp_header decode_tcp_header(const std::byte* from) noexcept {
   tcp_header header;
-  std::uint32_t kind = 0;
+  std::uint64_t rest = 0;
   std::memcpy(&header.bytes, from, 8);
   std::memcpy(&header.fingerprint, from + 8, 8);
-  std::memcpy(&header.lane, from + 16, 4);
-  std::memcpy(&kind, from + 20, 4);
+  std::memcpy(&rest, from + 16, 8);
   header.bytes = little_endian(header.bytes);
   header.fingerprint = little_endian(header.fingerprint);
-  header.lane = little_endian(header.lane);
-  header.kind = static_cast<tcp_frame_kind>(little_endian(kind));
+  rest = little_endian(rest);
+  header.lane = rest >> 16;
+  header.kind = static_cast<tcp_frame_kind>(rest & 0xffff);
   return header;
 }
 
 inline bool sound(const tcp_header& header) noexcept {
-  if (header.lane >= tcp_header::most_lanes) return false;
+  if (header.lane >= tcp_header::most_lanes) [[unlikely]]
+    if (tcp_lane_id::index(header.lane) >= tcp_header::most_lanes ||
+        header.lane >= tcp_lane_id::of(tcp_header::largest_group, 0))
+      return false;
   switch (header.kind) {
     case tcp_frame_kind::message:
       return header.bytes <= tcp_header::largest_payload;
@@ -85,11 +98,13 @@ inline bool sound(const tcp_header& header) noexcept {
 
 /// A peer has sent a header that cannot be meant.
 [[gnu::noinline, gnu::cold]] inline failure unsound_header(int rank, int peer, const tcp_header& header) {
-  return {errc::peer_failed, peer,
-          message() << "rank " << peer << " sent rank " << rank << " a header that makes no sense: kind "
-                    << static_cast<std::uint32_t>(header.kind) << ", lane " << header.lane << " (of "
-                    << tcp_header::most_lanes << "), " << header.bytes << " bytes (at most "
-                    << tcp_header::largest_payload << ")"};
+  message text;
+  text << "rank " << peer << " sent rank " << rank << " a header that makes no sense: kind "
+       << static_cast<unsigned>(header.kind) << ", lane " << tcp_lane_id::index(header.lane) << " (of "
+       << tcp_header::most_lanes << ")";
+  if (tcp_lane_id::group(header.lane) != 0) text << " of communicator " << tcp_lane_id::group(header.lane);
+  text << ", " << header.bytes << " bytes (at most " << tcp_header::largest_payload << ")";
+  return {errc::peer_failed, peer, text};
 }
 
 }  // namespace tutti::detail

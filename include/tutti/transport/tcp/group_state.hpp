@@ -5,9 +5,9 @@
 
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
-#include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
-#include <tutti/transport/call_log.hpp>
+#include <tutti/transport/tcp/context_state.hpp>
+#include <tutti/transport/tcp/part_list.hpp>
 
 #include <asio/error.hpp>
 
@@ -15,17 +15,16 @@
 #include <unistd.h>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <system_error>
 
 namespace tutti::detail {
 
-/// Why the group failed, who has left, what this rank called, and a bell that the thread of the rank sleeps on.
-class tcp_group_state {
+/// Why the group failed, who has left, what this rank called, which communicators of some of the ranks it is in, and a
+/// bell that the thread of the rank sleeps on.
+class tcp_group_state : public tcp_context_state {
  public:
   /// How a rank ended that has left.
   struct ending {
@@ -40,11 +39,10 @@ class tcp_group_state {
     if (!bell_) throw std::system_error(errno, asio::error::get_system_category());
   }
 
-  call_log log;
+  tcp_part_list parts;
 
   // ---- The thread of the rank
 
-  TUTTI_ALWAYS_INLINE bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   std::uint64_t news() const noexcept { return news_.load(std::memory_order_acquire); }
   int bell() const noexcept { return bell_.get(); }
   void quiet() noexcept {
@@ -55,49 +53,31 @@ class tcp_group_state {
   bool has_left(int rank) const noexcept { return at(rank).there.load(std::memory_order_acquire); }
   /// Of one that has left.
   const ending& ending_of(int rank) const noexcept { return at(rank); }
-
-  failure why() {
-    const std::lock_guard lock(mutex_);
-    return failure_;
-  }
-  /// Waits until the group has failed; whether it has within that time.
-  bool await_failure(std::chrono::nanoseconds limit) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, limit, [this] { return failed(); });
-  }
-  /// Waits until the group has failed or ended well; whether it has failed.
-  bool await_end() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return failed() || parted_; });
-    return failed();
+  /// A communicator of some of the ranks.
+  void add(const std::shared_ptr<tcp_part_state>& part) {
+    parts.add(part);
+    try {
+      if (failed()) part->fail_with_group(why());  // else whoever fails the group finds it
+    } catch (...) {
+      parts.remove(*part, false);
+      throw;
+    }
   }
 
   // ---- Any thread
 
-  /// The first reason stays.
+  /// The first reason stays. All communicators fail of it.
   [[gnu::cold]] void fail(const failure& f) noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      if (failed() || parted_) return;
-      failure_.kind = f.kind;
-      failure_.peer = f.peer;
-      try {
-        failure_.text = f.text;
-      } catch (...) {  // no memory: it must do without a text
-        failure_.text.clear();
-      }
-      failed_.store(true, std::memory_order_release);
-    }
-    changed_.notify_all();
+    if (!tcp_context_state::fail(f)) return;
+    parts.fail_all(f);
     ring();
   }
-  void part() noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!failed()) parted_ = true;
-    }
-    changed_.notify_all();
+  /// Nothing but that communicator fails.
+  [[gnu::cold]] void fail(std::uint32_t part, const failure& f) noexcept {
+    parts.fail(part, f);
+    ring();
   }
+  void part() noexcept { end(); }
   void leave(int rank, std::uint64_t last, std::uint64_t fingerprint) noexcept {
     ending& e = endings_[static_cast<std::size_t>(rank)];
     e.last = last;
@@ -119,12 +99,7 @@ class tcp_group_state {
 
   owned_array<ending> endings_;
   descriptor_owner bell_;
-  alignas(64) std::atomic<bool> failed_{false};
-  std::atomic<std::uint64_t> news_{0};
-  alignas(64) std::mutex mutex_;
-  std::condition_variable changed_;
-  failure failure_;
-  bool parted_ = false;
+  alignas(64) std::atomic<std::uint64_t> news_{0};
 };
 
 }  // namespace tutti::detail

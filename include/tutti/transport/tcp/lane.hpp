@@ -23,12 +23,15 @@ namespace tutti::detail {
 
 /// A lane over data connections. A message goes from the sender's memory to its socket, and from the receiver's socket
 /// to where it is wanted; what is folded lands in memory of the lane, the same for one message after the other, so that
-/// it is still in the cache when it is read. `Group` is one rank's end of the group:
+/// it is still in the cache when it is read. `Group` is one rank's end of a communicator:
 ///
-/// - `rank()`, `size()`, `tuning()`, `connection(peer)`;
+/// - `number()`, the same on all its ranks, `rank()`, `size()`, `tuning()`, `connection(peer)`;
+/// - `lines()`, `line(i)`: all connections of the rank, also those to ranks that are not in this communicator;
 /// - `want(peer)`: the connection to that peer is needed;
 /// - `check()`, `fail(failure)`, `raise()`, `disagree(peer)`, `late(place, milliseconds)`: why it became unusable;
-/// - `lost(peer, what)`: the connection to that peer is broken; `has_left(peer)`; `look_around(place)`;
+///   `distrust(peer, header)`: what that peer sent makes no sense;
+/// - `lost(peer, what)`: the connection to that peer is broken; `has_left(peer)`, from the group; `never_calls(peer,
+///   number)`: it has left the communicator before; `look_around(place)`;
 /// - `write_call(call)`;
 /// - `wake_descriptor()`: readable after news: a new connection, a failure, a leave; `quiet()`: until there is more.
 template <class Group>

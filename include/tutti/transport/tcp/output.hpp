@@ -20,7 +20,7 @@ struct tcp_outgoing {
   const std::byte* data;
   std::size_t bytes;  // of the payload
   std::size_t done;   // of header and payload
-  std::uint32_t lane;
+  std::uint64_t lane;
   bool control;
   std::byte header[tcp_header::size];
   owned_array<std::byte> copy;  // kept for the next frame that needs one
@@ -64,15 +64,12 @@ class tcp_output {
   void push(const tcp_header& header, const std::byte* data, std::size_t done, bool copy) {
     tcp_outgoing* const o = make(header, data, done);
     if (copy && o->bytes != 0) {
-      const std::size_t begin = done < tcp_header::size ? 0 : done - tcp_header::size;
       try {
-        if (o->copy.size() < o->bytes) o->copy = owned_array<std::byte>(o->bytes, "a message that waits to be written");
+        this->copy(*o);
       } catch (...) {
         o->next = std::exchange(unused_, o);
         throw;
       }
-      std::memcpy(o->copy.data() + begin, data + begin, o->bytes - begin);
-      o->data = o->copy.data();
     }
     if (done != 0) {
       current_ = o;
@@ -113,16 +110,30 @@ class tcp_output {
   void end() noexcept { recycle(std::exchange(current_, nullptr)); }
 
   /// Takes out what is left of a lane. False if a frame of it has been written in part.
-  bool drop(std::uint32_t lane) noexcept {
-    for (tcp_outgoing* o = first_; o != nullptr;) {
-      tcp_outgoing* const next = o->next;
-      if (o->lane == lane && !o->control) {
-        take_out(o);
-        recycle(o);
-      }
-      o = next;
-    }
+  bool drop(std::uint64_t lane) noexcept {
+    take_out_if([lane](const tcp_outgoing& o) { return o.lane == lane && !o.control; });
     return current_ == nullptr || current_->lane != lane || current_->control;
+  }
+  /// Nothing of those lanes is read any more from where the sender has it: takes out what has not begun to be written,
+  /// and copies what has. False if there is no memory for that.
+  bool release(std::uint64_t first, std::uint64_t last) noexcept {
+    const auto reads = [&](const tcp_outgoing& o) {
+      return o.lane >= first && o.lane <= last && o.bytes != 0 && o.data != o.copy.begin();
+    };
+    take_out_if(reads);
+    if (current_ == nullptr || !reads(*current_)) return true;
+    try {
+      copy(*current_);
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+  /// Frames of that lane.
+  std::uint32_t count(std::uint64_t lane) const noexcept {
+    std::uint32_t frames = current_ != nullptr && current_->lane == lane;
+    for (const tcp_outgoing* o = first_; o != nullptr; o = o->next) frames += o->lane == lane;
+    return frames;
   }
 
  private:
@@ -138,6 +149,24 @@ class tcp_output {
     o->control = false;
     encode(header, o->header);
     return o;
+  }
+  /// What is left of the payload is not read from its place any more.
+  static void copy(tcp_outgoing& o) {
+    const std::size_t begin = o.done < tcp_header::size ? 0 : o.done - tcp_header::size;
+    if (o.copy.size() < o.bytes) o.copy = owned_array<std::byte>(o.bytes, "a message that waits to be written");
+    std::memcpy(o.copy.data() + begin, o.data + begin, o.bytes - begin);
+    o.data = o.copy.data();
+  }
+  template <class Which>
+  void take_out_if(const Which& which) noexcept {
+    for (tcp_outgoing* o = first_; o != nullptr;) {
+      tcp_outgoing* const next = o->next;
+      if (which(*o)) {
+        take_out(o);
+        recycle(o);
+      }
+      o = next;
+    }
   }
   void recycle(tcp_outgoing* o) noexcept { o->next = std::exchange(unused_, o); }
   void take_out(tcp_outgoing* o) noexcept {

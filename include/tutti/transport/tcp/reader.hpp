@@ -1,40 +1,21 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tutti/core/owned_array.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/transport/tcp/backlog.hpp>
 #include <tutti/transport/tcp/frame.hpp>
+#include <tutti/transport/tcp/group_numbers.hpp>
+#include <tutti/transport/tcp/lane_table.hpp>
 #include <tutti/transport/tcp/output.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 namespace tutti::detail {
 
-/// What one connection knows of one lane.
-struct tcp_lane_end {
-  // Of what comes in.
-  std::byte* to = nullptr;  // where the message goes that is asked for; null if none is
-  std::uint64_t bytes = 0;  // its size
-  std::uint64_t fingerprint = 0;
-  bool arrived = false;
-  bool seen = false;     // it has arrived, and whoever asked for it knows
-  bool refused = false;  // what came is not what was asked for; `came` says what it was
-  bool pausing = false;  // the peer has been asked to pause
-  tcp_header came;
-  tcp_backlog kept;  // headers and payloads of what was not asked for yet
-  // Of what goes out.
-  bool held = false;         // the peer has asked to pause
-  std::uint32_t unsent = 0;  // frames that wait to be written
-
-  bool awaits() const { return to != nullptr && !arrived; }
-  bool fits(const tcp_header& header) const { return header.bytes == bytes && header.fingerprint == fingerprint; }
-};
-
 /// Takes the bytes of one connection apart, in whatever portions they come: payloads go where they are asked for, or
-/// are kept.
+/// are kept. Those for communicators that this rank has left are read and forgotten.
 class tcp_reader {
  public:
   std::size_t most_kept = std::size_t{512} << 10;  // of one lane, before the peer is asked to pause
@@ -42,23 +23,19 @@ class tcp_reader {
   tcp_reader() = default;
   tcp_reader(const tcp_reader&) = delete;
   tcp_reader& operator=(const tcp_reader&) = delete;
-  ~tcp_reader() {
-    for (tcp_lane_end* const l : lanes_) delete l;
-  }
+
+  /// Which communicators there are beside the whole group; else there are none.
+  void know(const tcp_group_numbers& numbers) { lanes_.know(numbers); }
 
   /// Stays where it is.
-  tcp_lane_end& lane(std::uint32_t index) {
-    if (index >= lanes_.size() || lanes_[index] == nullptr) [[unlikely]]
-      add(index);
-    return *lanes_[index];
-  }
+  tcp_lane_end& lane(std::uint64_t id) { return lanes_.lane(id); }
   /// Null if nothing is known of it.
-  const tcp_lane_end* find(std::uint32_t index) const { return index < lanes_.size() ? lanes_[index] : nullptr; }
-  tcp_lane_end* find(std::uint32_t index) { return index < lanes_.size() ? lanes_[index] : nullptr; }
-  bool held(std::uint32_t index) const {
-    const tcp_lane_end* const l = find(index);
+  tcp_lane_end* find(std::uint64_t id) const { return lanes_.find(id); }
+  bool held(std::uint64_t id) const {
+    const tcp_lane_end* const l = find(id);
     return l != nullptr && l->held;
   }
+  const tcp_lane_table& lanes() const { return lanes_; }
 
   /// Messages that are asked for and have not come, and those that have come and nobody has seen yet.
   int awaited() const { return awaited_; }
@@ -73,14 +50,14 @@ class tcp_reader {
   const tcp_header& last_header() const { return header_; }
 
   /// Asks for the next message of a lane. What of it was kept is taken at once.
-  void ask(std::uint32_t index, std::byte* to, std::size_t bytes, std::uint64_t fingerprint, tcp_output& out) {
-    tcp_lane_end& l = lane(index);
+  void ask(std::uint64_t id, std::byte* to, std::size_t bytes, std::uint64_t fingerprint, tcp_output& out) {
+    tcp_lane_end& l = lane(id);
     l.to = to;
     l.bytes = bytes;
     l.fingerprint = fingerprint;
     l.arrived = l.seen = l.refused = false;
     ++awaited_;
-    if (l.kept.size() != 0) take_kept(index, l, out);
+    if (l.kept.size() != 0) take_kept(id, l, out);
   }
   /// Whether the message that is asked for has arrived; whoever asks knows from now on.
   bool see(tcp_lane_end& l) noexcept {
@@ -89,17 +66,26 @@ class tcp_reader {
     return l.seen = true;
   }
   /// It has been taken from where it was asked for, or is not wanted any more: then what still comes of it has no place
-  /// to go, and nothing more can be read.
-  void forget(std::uint32_t index) noexcept {
-    tcp_lane_end& l = *lanes_[index];
+  /// to go. Where that means that the whole group has failed, nothing more can be read; else it is forgotten.
+  void forget(std::uint64_t id) noexcept {
+    tcp_lane_end& l = lane(id);  // there is one
     if (l.to == nullptr) return;
-    if (left_ != 0 && to_ != nullptr && lane_ == &l) abandoned_ = true;
-    if (!l.arrived)
-      --awaited_;
-    else if (!l.seen)
-      --unseen_;
-    l.to = nullptr;
-    l.arrived = false;
+    if (left_ != 0 && to_ != nullptr && lane_ == &l) [[unlikely]]
+      interrupt(id);
+    forget(l);
+  }
+  /// This rank leaves that communicator.
+  void leave(std::uint32_t group, tcp_output& out) noexcept {
+    lanes_.remove(group, [&](std::uint64_t id, tcp_lane_end& l) {
+      if (lane_ == &l) skip();
+      if (l.to != nullptr) forget(l);
+      if (!l.pausing) return;
+      try {
+        out.push_control({0, 0, id, tcp_frame_kind::resume});
+      } catch (...) {
+        abandoned_ = true;  // no memory to tell the peer: it would wait for ever
+      }
+    });
   }
 
   /// Where the payload that is coming in goes straight to its place: as much as there is to come.
@@ -134,7 +120,7 @@ class tcp_reader {
         if (to_ != nullptr) {
           if (to_ != from + fed) std::memmove(to_, from + fed, part);
           to_ += part;
-        } else {
+        } else if (lane_ != nullptr) {
           keep(from + fed, part, out);
         }
         left_ -= part;
@@ -151,14 +137,18 @@ class tcp_reader {
     }
     return fed;
   }
-  void begin(tcp_output& out) {
+  TUTTI_ALWAYS_INLINE void begin(tcp_output& out) {
     header_bytes_ = 0;
     header_ = decode_tcp_header(raw_);
     if (!sound(header_)) [[unlikely]] {
       corrupt_ = true;
       return;
     }
-    lane_ = &lane(header_.lane);
+    lane_ = lanes_.lane_of_arrival(header_.lane, corrupt_);
+    if (lane_ == nullptr) [[unlikely]] {
+      pass_over();
+      return;
+    }
     tcp_lane_end& l = *lane_;
     if (header_.kind != tcp_frame_kind::message) [[unlikely]] {
       l.held = header_.kind == tcp_frame_kind::pause;
@@ -175,6 +165,30 @@ class tcp_reader {
     }
     to_ = nullptr;
     keep(raw_, tcp_header::size, out);
+  }
+  /// The frame is for a communicator that this rank has left, or makes no sense.
+  [[gnu::noinline]] void pass_over() noexcept {
+    left_ = corrupt_ ? 0 : header_.bytes;
+    to_ = nullptr;
+  }
+  /// What comes of this payload is not wanted.
+  void skip() noexcept {
+    lane_ = nullptr;
+    to_ = nullptr;
+  }
+  [[gnu::noinline, gnu::cold]] void interrupt(std::uint64_t id) noexcept {
+    if (tcp_lane_id::group(id) == 0)
+      abandoned_ = true;
+    else
+      skip();
+  }
+  void forget(tcp_lane_end& l) noexcept {
+    if (!l.arrived)
+      --awaited_;
+    else if (!l.seen)
+      --unseen_;
+    l.to = nullptr;
+    l.arrived = false;
   }
   /// A payload has come whole.
   void finish() noexcept {
@@ -201,7 +215,7 @@ class tcp_reader {
     l.pausing = true;
     ++l.unsent;
   }
-  [[gnu::noinline]] void take_kept(std::uint32_t index, tcp_lane_end& l, tcp_output& out) {
+  [[gnu::noinline]] void take_kept(std::uint64_t id, tcp_lane_end& l, tcp_output& out) {
     std::byte raw[tcp_header::size];
     l.kept.peek(raw, sizeof raw);
     const tcp_header header = decode_tcp_header(raw);
@@ -218,23 +232,13 @@ class tcp_reader {
       to_ = l.to + there;  // the rest is what is coming in
     }
     if (l.pausing && l.kept.size() <= most_kept / 2) {
-      out.push_control({0, 0, index, tcp_frame_kind::resume});
+      out.push_control({0, 0, id, tcp_frame_kind::resume});
       l.pausing = false;
       ++l.unsent;
     }
   }
 
-  [[gnu::noinline, gnu::cold]] void add(std::uint32_t index) {
-    if (index >= lanes_.size()) {
-      const std::size_t twice = 2 * lanes_.size();
-      owned_array<tcp_lane_end*> larger(index < twice ? twice : std::size_t{index} + 1, "the lanes of a connection");
-      for (std::size_t i = 0; i < lanes_.size(); ++i) larger[i] = lanes_[i];
-      lanes_ = std::move(larger);
-    }
-    lanes_[index] = allocating(sizeof(tcp_lane_end), "a lane of a connection", [] { return new tcp_lane_end; });
-  }
-
-  owned_array<tcp_lane_end*> lanes_;
+  tcp_lane_table lanes_;
   tcp_backlog_pool pool_;
   int awaited_ = 0;
   int unseen_ = 0;
@@ -242,9 +246,9 @@ class tcp_reader {
   std::byte raw_[tcp_header::size] = {};
   std::size_t header_bytes_ = 0;  // that have come of it
   tcp_header header_;
-  tcp_lane_end* lane_ = nullptr;
-  std::uint64_t left_ = 0;   // of the payload
-  std::byte* to_ = nullptr;  // null: it is kept
+  tcp_lane_end* lane_ = nullptr;  // null: it is not wanted
+  std::uint64_t left_ = 0;        // of the payload
+  std::byte* to_ = nullptr;       // null: it is kept
   bool corrupt_ = false;
   bool abandoned_ = false;
 };

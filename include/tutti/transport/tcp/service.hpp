@@ -114,6 +114,19 @@ class tcp_service {
       });
     });
   }
+  /// The same of a failure of one communicator.
+  void fail(const tcp_part_state& part, const failure& f, std::chrono::milliseconds patience) noexcept {
+    post([this, group = part.number(), members = part.members(), f, patience] {
+      control_message m = control_message::of(control_kind::failed, f);
+      m.group = group;
+      m.members = members;
+      control_.report(std::move(m));
+      const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
+      timer->async_wait([this, timer, group, f](const asio::error_code& wrong) {
+        if (!wrong) state_->fail(group, f);
+      });
+    });
+  }
   /// A connection is wanted.
   void want(int peer) { door_.connect(peer); }
   /// The rank has left; all that it has sent is written.
@@ -162,10 +175,17 @@ class tcp_service {
   // ---- What the control plane tells
 
   const call_log& calls() const { return state_->log; }
+  std::shared_ptr<tcp_part_state> part(std::uint32_t number) { return state_->parts.find(number); }
+  bool is_to_come(std::uint32_t number) { return state_->parts.is_to_come(number); }
   std::string trouble() const { return door_.shortage(); }
   void decided(const failure& f) {
     door_.close();
     state_->fail(f);
+  }
+  void decided(std::uint32_t part, const failure& f) { state_->fail(part, f); }
+  void left(std::uint32_t part, int rank, std::uint64_t last) {
+    if (const auto there = state_->parts.find(part)) there->leave(rank, last);
+    state_->ring();
   }
   /// What the rank has sent may still be on its way, by a connection that is not established here yet: the news that it
   /// has left waits for that.
@@ -202,13 +222,23 @@ class tcp_service {
 
   // ---- The end
 
+  static control_message last_call(control_kind kind, const call_log& log) {
+    control_message m;
+    m.kind = kind;
+    m.number = log.last();
+    if (const call last = log.read(m.number); last.signature != nullptr) m.fingerprint = last.fingerprint();
+    return m;
+  }
   void say_goodbye() {
     TUTTI_FAULT_POINT("tcp.service.goodbye");
-    control_message m;
-    m.kind = control_kind::goodbye;
-    m.number = state_->log.last();
-    if (const call last = state_->log.read(m.number); last.signature != nullptr) m.fingerprint = last.fingerprint();
-    control_.report(std::move(m));
+    for (const auto& part : state_->parts.there(tcp_arbiter<tcp_control<tcp_service, socket>>::most_kept)) {
+      if (part->failed()) continue;
+      control_message m = last_call(control_kind::keeps, part->log);
+      m.group = part->number();
+      m.members = part->members();
+      control_.report(std::move(m));
+    }
+    control_.report(last_call(control_kind::goodbye, state_->log));
     // After the goodbye: who sees the end of a connection asks the arbiter why.
     left_ = true;
     for (connection_type& c : *connections_) c.finish_sending();

@@ -19,7 +19,7 @@
 namespace tutti::detail {
 
 /// Who a lane is, which call it carries, and how it waits: it polls its sockets for a while, then it sleeps until one
-/// of the group's is ready or there is news.
+/// of the rank's is ready or there is news.
 template <class Group>
 class tcp_waiting {
  public:
@@ -28,7 +28,7 @@ class tcp_waiting {
   tcp_waiting(Group& group, int index, const std::chrono::nanoseconds& limit)
       : group_(&group),
         rank_(group.rank()),
-        index_(static_cast<std::uint32_t>(index)),
+        index_(tcp_lane_id::of(group.number(), static_cast<std::uint32_t>(index))),
         limit_(&limit),
         looks_(group.tuning().busy_poll.count() > 0 ? 32 : 1),
         gives_way_(group.tuning().crowded) {}
@@ -71,17 +71,14 @@ class tcp_waiting {
     TUTTI_FAULT_POINT("tcp_waiting.blame");
     group_->check();
     awaited_ = peer;
-    if (c.corrupt()) {
-      group_->fail(unsound_header(rank_, peer, c.last_header()));
-      group_->raise();
-    }
+    if (c.corrupt()) group_->distrust(peer, c.last_header());
     if (c.tell()) group_->lost(peer, c.what());
     look_for_left();
   }
 
   Group* group_;
   int rank_;
-  std::uint32_t index_;
+  std::uint64_t index_;  // on each of its connections
   call call_;
   std::uint64_t fingerprint_ = 0;
   int round_ = -1;
@@ -121,6 +118,7 @@ class tcp_waiting {
   /// What a rank has sent before it left has come once its connection has ended; the news of its leaving may come
   /// before. One that does not end within the tuning's `grace` is given up.
   void look_for_left() {
+    if (group_->never_calls(awaited_, call_.sequence)) give_up();
     if (!group_->has_left(awaited_)) return;
     const connection_type& c = group_->connection(awaited_);
     const auto now = clock::now();
@@ -130,6 +128,9 @@ class tcp_waiting {
       return;
     }
     if (c.established() && !c.broken() && now - left_since_ < group_->tuning().grace) return;
+    give_up();
+  }
+  [[noreturn, gnu::noinline, gnu::cold]] void give_up() {
     TUTTI_FAULT_POINT("tcp_waiting.left");
     group_->fail(left_early(here()));
     group_->raise();
@@ -140,11 +141,10 @@ class tcp_waiting {
     TUTTI_FAULT_POINT("tcp_waiting.sleep");
     polled_.clear();
     polled_.push_back({group_->wake_descriptor(), POLLIN, 0});
-    peers_.clear();
-    peers_.push_back(rank_);
-    for (int peer = 0; peer < group_->size(); ++peer) {
-      if (peer == rank_) continue;
-      connection_type& c = group_->connection(peer);
+    lines_.clear();
+    lines_.push_back(-1);
+    for (int line = 0; line < group_->lines(); ++line) {
+      connection_type& c = group_->line(line);
       if (c.has_read() || (c.holds() && c.wants_to_read())) c.advance();
       if (c.has_arrived()) return;
       const bool reads = c.wants_to_read();
@@ -152,14 +152,15 @@ class tcp_waiting {
       if (!reads && !writes) continue;
       if (reads && c.holds()) return;
       polled_.push_back({c.descriptor(), static_cast<short>((reads ? POLLIN : 0) | (writes ? POLLOUT : 0)), 0});
-      peers_.push_back(peer);
+      lines_.push_back(line);
     }
     if (::poll(polled_.begin(), static_cast<nfds_t>(polled_.size()), nap()) <= 0) return;
     TUTTI_FAULT_POINT("tcp_waiting.woken");
     if (polled_[0].revents != 0) group_->quiet();
     // What other lanes wait for; this one looks itself.
+    const connection_type* const own = &group_->connection(awaited_);
     for (std::size_t i = 1; i < polled_.size(); ++i)
-      if (polled_[i].revents != 0 && peers_[i] != awaited_) group_->connection(peers_[i]).advance();
+      if (connection_type& c = group_->line(lines_[i]); polled_[i].revents != 0 && &c != own) c.advance();
   }
   /// Milliseconds.
   int nap() const {
@@ -190,7 +191,7 @@ class tcp_waiting {
   clock::time_point polling_since_{};
   std::chrono::nanoseconds waited_{0};
   array_list<pollfd> polled_;
-  array_list<int> peers_;
+  array_list<int> lines_;
 };
 
 }  // namespace tutti::detail

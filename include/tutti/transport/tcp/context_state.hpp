@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/call_log.hpp>
+#include <tutti/transport/rank_list.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tutti::detail {
+
+/// What this rank called on one communicator, and why it failed, if it did. Any thread may ask.
+class tcp_context_state {
+ public:
+  call_log log;
+
+  TUTTI_ALWAYS_INLINE bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  failure why() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  /// Waits until it has failed; whether it has within that time.
+  bool await_failure(std::chrono::nanoseconds limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [this] { return failed(); });
+  }
+  /// Waits until it has failed or ended well; whether it has failed.
+  bool await_end() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return failed() || ended_; });
+    return failed();
+  }
+
+  /// The first reason stays; false if there was one, or it has ended well.
+  [[gnu::cold]] bool fail(const failure& f) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failed() || ended_) return false;
+      failure_.kind = f.kind;
+      failure_.peer = f.peer;
+      try {
+        failure_.text = f.text;
+      } catch (...) {  // no memory: it must do without a text
+        failure_.text.clear();
+      }
+      failed_.store(true, std::memory_order_release);
+    }
+    changed_.notify_all();
+    return true;
+  }
+  void end() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failed()) ended_ = true;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  alignas(64) std::atomic<bool> failed_{false};
+  alignas(64) std::mutex mutex_;
+  std::condition_variable changed_;
+  failure failure_;
+  bool ended_ = false;
+};
+
+/// The same of a communicator of some of the ranks.
+class tcp_part_state : public tcp_context_state {
+ public:
+  using member_list = std::vector<std::int32_t>;
+
+  /// `members`: ranks of the whole group, in the order of the communicator.
+  tcp_part_state(std::uint32_t number, member_list members)
+      : number_(number),
+        ends_(members.size(), "who has left a communicator"),
+        members_(std::make_shared<const member_list>(std::move(members))) {}
+
+  std::uint32_t number() const { return number_; }
+  const std::shared_ptr<const member_list>& members() const { return members_; }
+
+  /// The whole group has failed of that, and so has this. Whom it names is named here as a rank of this.
+  [[gnu::cold]] void fail_with_group(const failure& f) noexcept {
+    const bool names_rank = f.peer >= 0 && (f.kind == errc::peer_failed || f.kind == errc::timed_out);
+    failure here{f.kind, names_rank ? rank_of(f.peer) : f.peer, {}};
+    try {
+      message text;
+      text << f.text;
+      if (names_rank) {
+        const std::string members = of_members(*members_);
+        text << (here.peer < 0 ? " (no rank" : " (rank ");
+        if (here.peer >= 0) text << here.peer;
+        text << std::string_view(members).substr(members.find(" of "));
+      }
+      here.text = text;
+    } catch (...) {  // no memory: it must do without a text
+    }
+    fail(here);
+  }
+
+  /// That rank of the whole group has left the communicator after that call.
+  void leave(int rank, std::uint64_t last) noexcept {
+    if (const int here = rank_of(rank); here >= 0)
+      ends_[static_cast<std::size_t>(here)].store(last + 1, std::memory_order_release);
+  }
+  /// That rank of the communicator has, and never makes that call.
+  bool never_calls(int rank, std::uint64_t number) const noexcept {
+    const std::uint64_t end = ends_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+    return end != 0 && number >= end;
+  }
+  /// This rank has; while an exception passes others are not told so for a while: they shall rather hear of that.
+  void leave_here(bool by_exception) noexcept {
+    const auto when = clock::now() + (by_exception ? longest_unwinding : std::chrono::nanoseconds(0));
+    left_at_.store(when.time_since_epoch().count(), std::memory_order_release);
+  }
+  bool has_left_here() const noexcept {
+    const clock::rep when = left_at_.load(std::memory_order_acquire);
+    return when != 0 && clock::now().time_since_epoch().count() >= when;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  static constexpr std::chrono::nanoseconds longest_unwinding = std::chrono::seconds(1);
+
+  /// -1: it is not in it.
+  int rank_of(int rank_of_group) const noexcept {
+    const auto at = std::find(members_->begin(), members_->end(), rank_of_group);
+    return at == members_->end() ? -1 : static_cast<int>(at - members_->begin());
+  }
+
+  std::uint32_t number_;
+  owned_array<std::atomic<std::uint64_t>> ends_;  // the number of the first call that a rank never makes; 0: none
+  std::shared_ptr<const member_list> members_;
+  std::atomic<clock::rep> left_at_{0};
+};
+
+}  // namespace tutti::detail

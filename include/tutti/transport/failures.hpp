@@ -21,7 +21,8 @@ struct waiting_place {
 };
 
 inline message& operator<<(message& text, const waiting_place& at) {
-  return text << " in round " << at.round << " of " << at.during.describe();
+  if (!at.during.is_message()) text << " in round " << at.round << " of ";
+  return (at.during.is_message() ? text << " in " : text) << at.during.describe();
 }
 
 /// A message of the right call has not the size that is expected.

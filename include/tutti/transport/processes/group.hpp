@@ -10,6 +10,7 @@
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
 #include <tutti/transport/fork_guard.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/processes/failure_record.hpp>
 #include <tutti/transport/processes/liveness.hpp>
 #include <tutti/transport/processes/peer_memory.hpp>
@@ -69,6 +70,7 @@ class processes_group {
     process_identity process;
     std::uint64_t probe;  // the address in the rank's process of a number that is known
     basic_call_log<std::uint64_t, std::uint64_t> log;
+    basic_message_log<std::uint64_t, std::uint64_t> messages;
   };
 
   /// A new group. Throws `usage_error` if `size < 1`, `resource_error`.
@@ -178,6 +180,7 @@ class processes_group {
     const std::uint64_t signature =
         signatures_.find(c.signature, [&] { return shared_signature::write(segment_, *c.signature); });
     const std::uint64_t file = files_.find(c.where.file, [&] { return write_text(segment_, c.where.file); });
+    if (c.is_message()) return state(rank).messages.write(c, signature, file);
     state(rank).log.write(c, signature, file);
   }
   call call_of(int rank, std::uint64_t number) {
@@ -236,6 +239,14 @@ class processes_group {
   /// The two ranks have not made the same calls.
   [[gnu::noinline, gnu::cold]] void disagree(int one, int other) {
     fail(disagreement(one, calls_of{this, one}, other, calls_of{this, other}));
+  }
+  /// What that rank receives is not what its peer sent.
+  [[gnu::noinline, gnu::cold]] void misfit(int receiver, const call& received) {
+    fail(detail::misfit(receiver, received,
+                        state(received.peer)
+                            .messages.find(
+                                receiver, received.history, [this](std::uint64_t place) { return signature_at(place); },
+                                [this](std::uint64_t place) { return segment_.object<const char>(place); })));
   }
   /// After every rank has left: fails the group if they have not all made the same calls.
   [[gnu::noinline]] void check_same_calls() {

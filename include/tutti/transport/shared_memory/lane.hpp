@@ -23,7 +23,8 @@ namespace tutti::detail {
 /// - `shows(data, bytes)`: whether the others can read these bytes where they are; `shows_all`: they always can;
 /// - `connect(lane, from, to)`, `boards(lane)`: the channels and boards of a lane; `state(rank)`: a rank's bell;
 ///   `has_left(rank)`;
-/// - `fail(failure)`, `failed()`, `check()`, `raise()`, `disagree(one, other)`: why the group became unusable;
+/// - `fail(failure)`, `failed()`, `check()`, `raise()`, `disagree(one, other)`, `misfit(receiver, call)`: why the group
+///   became unusable;
 /// - `write_call(rank, call)`, `call_of(rank, number)`, `last_call(rank)`: what the ranks called;
 /// - `look_for_dead()`: fails the group if a rank has gone without a word; `longest_nap`: between looks;
 /// - `waits_for_readers`: a failing rank waits until nobody reads its memory; else who has read it looks afterwards

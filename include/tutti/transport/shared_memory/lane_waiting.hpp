@@ -50,6 +50,8 @@ class lane_waiting {
     TUTTI_FAULT_POINT("waiting.refuse");
     if (s.fingerprint == fingerprint_) {
       group_->fail(unexpected_size({rank_, peer, round_, call_}, s.size(), bytes));
+    } else if (call_.is_message()) {
+      group_->misfit(rank_, call_);
     } else {
       group_->disagree(rank_, peer);
     }

@@ -123,6 +123,7 @@ class simulated_group : public event_loop {
     e.fingerprint = c.fingerprint();
     e.round = -1;
     e.awaited = -1;
+    if (c.is_message()) return rank(r).messages.write(c);
     rank(r).log.write(c);
     compare_calls(r, e);
   }
@@ -270,6 +271,8 @@ class simulated_group : public event_loop {
   [[noreturn]] void refuse(int r, const lane_end& e, int peer, const simulated_message& m, std::size_t bytes) {
     if (m.fingerprint == e.fingerprint) {
       fail(unexpected_size({r, peer, e.round, e.during}, m.bytes, bytes));
+    } else if (e.during.is_message()) {
+      fail(misfit(r, e.during, rank(peer).messages.find(r, e.during.history)));
     } else {
       disagree(r, peer);
     }

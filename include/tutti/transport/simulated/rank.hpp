@@ -5,6 +5,7 @@
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
 #include <tutti/transport/failures.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/simulated/message_queue.hpp>
 #include <tutti/transport/simulated/turn.hpp>
 #include <tutti/transport/simulated/virtual_time.hpp>
@@ -87,6 +88,7 @@ struct simulated_rank {
   std::uint64_t looks = 0;       // in vain, since anything else happened
   std::uint64_t looked = 0;      // what had happened when it looked
   call_log log;
+  message_log messages;
   array_list<lane_end*> lanes;
 };
 

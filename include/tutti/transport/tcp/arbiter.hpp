@@ -73,7 +73,7 @@ class tcp_arbiter {
       case control_kind::suspects:
         return is_other(from, m.peer) && suspects(m);
       case control_kind::differs:
-        return is_other(from, m.peer) && differs(from, m.peer);
+        return is_other(from, m.peer) && (m.calls == nullptr ? differs(from, m.peer) : misfits(from, m));
       case control_kind::late:
         return is_other(from, m.peer) && m.calls != nullptr && late(from, m);
       case control_kind::looks:
@@ -115,7 +115,7 @@ class tcp_arbiter {
     std::uint64_t last = 0;  // of the calls of one that has left
     std::uint64_t fingerprint = 0;
   };
-  enum class purpose : unsigned char { lost_connection, desertion, disagreement, lateness };
+  enum class purpose : unsigned char { lost_connection, desertion, disagreement, misfit, lateness };
   struct answer {
     int rank;
     bool here;
@@ -146,7 +146,7 @@ class tcp_arbiter {
   // Whoever has waited for a rank that left may have waited in another call.
   bool failed(int from, const control_message& m) {
     if (m.code == errc::peer_failed && is_other(from, m.peer) && at(m.peer).left) {
-      ask(purpose::desertion, from, m, {from, m.peer}, 1);
+      ask(purpose::desertion, from, m, {from, m.peer}, control_message::all_calls);
     } else {
       decide(m.reason());
     }
@@ -155,13 +155,19 @@ class tcp_arbiter {
   // A rank that is alive and has not left answers, and what it said before is known by then; the end of a dead one's
   // connection comes instead.
   bool suspects(const control_message& m) {
-    if (!at(m.peer).left) ask(purpose::lost_connection, m.peer, m, {m.peer}, 0);
+    if (!at(m.peer).left) ask(purpose::lost_connection, m.peer, m, {m.peer}, control_message::no_calls);
     return true;
   }
   bool differs(int from, int peer) {
     control_message why;
     why.peer = peer;
-    ask(purpose::disagreement, from, why, {from, peer}, 1);
+    ask(purpose::disagreement, from, why, {from, peer}, control_message::all_calls);
+    return true;
+  }
+  bool misfits(int from, const control_message& m) {
+    const call received = (*m.calls)[0].read();
+    if (received.peer != m.peer) return false;
+    ask(purpose::misfit, from, m, {m.peer}, control_message::all_messages);
     return true;
   }
   bool late(int from, const control_message& m) {
@@ -170,7 +176,7 @@ class tcp_arbiter {
     std::vector<int> all;
     all.reserve(ranks_.size());
     for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
-    const std::uint64_t ticket = ask(purpose::lateness, from, m, all, 0);
+    const std::uint64_t ticket = ask(purpose::lateness, from, m, all, control_message::no_calls);
     if (ticket != 0) out_->expire(ticket, patience_ms);
     return true;
   }
@@ -263,6 +269,11 @@ class tcp_arbiter {
       case purpose::disagreement:
         decide(disagreement(q.answers[0].rank, log(q.answers[0]), q.answers[1].rank, log(q.answers[1])));
         return;
+      case purpose::misfit: {
+        const call received = (*q.why.calls)[0].read();
+        decide(detail::misfit(q.from, received, log(q.answers[0]).find(q.from, received.history)));
+        return;
+      }
       case purpose::lateness:
         decide(lateness(q));
         return;

@@ -32,7 +32,7 @@ namespace tutti::detail {
 /// - `left(rank, last, fingerprint)`: that rank has left, and what it called last;
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
 /// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
-/// - `calls()`: the log of this rank's calls; `trouble()`: why it can make no more connections, empty if it can.
+/// - `calls()`, `messages()`: the logs of this rank; `trouble()`: why it can make no more connections, empty if it can.
 template <class Owner, class Socket = asio::ip::tcp::socket>
 class tcp_control {
   using clock = std::chrono::steady_clock;
@@ -173,7 +173,9 @@ class tcp_control {
     m.ticket = question.ticket;
     m.number = owner_->calls().last();
     m.text = owner_->trouble();
-    if (question.number != 0) m.calls = std::make_shared<recorded_calls>(owner_->calls());
+    if (question.number == control_message::all_calls) m.calls = std::make_shared<recorded_calls>(owner_->calls());
+    if (question.number == control_message::all_messages)
+      m.calls = std::make_shared<recorded_calls>(owner_->messages());
     if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
     report(std::move(m));
   }

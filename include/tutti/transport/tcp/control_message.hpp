@@ -25,14 +25,15 @@ enum class control_kind : std::uint32_t {
   // A rank to the arbiter:
   failed,    ///< `code`, `peer`, `text`: why the group must fail
   suspects,  ///< `peer`, `text`: the data connection to that rank is lost
-  differs,   ///< `peer`: a message of that rank belongs to another call
+  differs,   ///< `peer`: a message of that rank belongs to another call; `calls`: this end of a message that does not
+             ///< fit
   late,      ///< `peer`, `round`, `milliseconds`, `calls`: waited for so long for that rank, in that call
   looks,     ///< `peer`, `number`, `fingerprint`: waits for that rank, in that call
   answers,   ///< `ticket`, `number`, `text`, `calls`: the last call, why no more connections can be made (or nothing),
-             ///< and all calls in the log if they were asked for
+             ///< and the calls in the log that was asked for
   goodbye,   ///< `number`, `fingerprint`: the rank has left, and this was its last call
   // The arbiter to a rank:
-  asks,      ///< `ticket`, `number`: are you there; 1: and what did you call
+  asks,      ///< `ticket`, `number`: are you there; 1: and what did you call; 2: and what did you send to single ranks
   watches,   ///< `peer`, `number`, `fingerprint`: that rank waits for you, in that call
   has_left,  ///< `peer`: that rank has left
   verdict,   ///< `code`, `peer`, `text`: why the group has failed
@@ -52,6 +53,11 @@ struct control_message {
   std::uint64_t fingerprint = 0;
   std::string text = {};
   std::shared_ptr<const recorded_calls> calls = {};
+
+  // What `asks` asks for.
+  static constexpr std::uint64_t no_calls = 0;
+  static constexpr std::uint64_t all_calls = 1;
+  static constexpr std::uint64_t all_messages = 2;
 
   /// The failure that the message tells of.
   failure reason() const { return {code, peer, text}; }

@@ -118,7 +118,10 @@ class basic_tcp_group {
   std::uint64_t news() const noexcept { return all_->state.news(); }
   void quiet() noexcept { all_->state.quiet(); }
 
-  void write_call(const call& c) noexcept { all_->state.log.write(c); }
+  void write_call(const call& c) noexcept {
+    if (c.is_message()) return all_->state.messages.write(c);
+    all_->state.log.write(c);
+  }
 
   /// A message of that rank belongs to another call.
   [[noreturn, gnu::noinline, gnu::cold]] void disagree(int peer) {
@@ -131,6 +134,16 @@ class basic_tcp_group {
                    message() << "rank " << rank_ << " and rank " << peer
                              << " called different things, and rank 0 cannot be asked which"});
   }
+  /// What this rank receives is not what its peer sent.
+  [[noreturn, gnu::noinline, gnu::cold]] void misfit(const call& received) {
+    TUTTI_FAULT_POINT("tcp.group.misfit");
+    control_message m;
+    m.kind = control_kind::differs;
+    m.peer = received.peer;
+    m.calls = recorded(received);
+    all_->service->report(std::move(m));
+    await_verdict(detail::misfit(rank_, received, {}));
+  }
   /// The deadline has passed.
   [[noreturn, gnu::noinline, gnu::cold]] void late(const waiting_place& at, long long milliseconds) {
     TUTTI_FAULT_POINT("tcp.group.late");
@@ -139,14 +152,13 @@ class basic_tcp_group {
     m.peer = at.awaited;
     m.round = at.round;
     m.milliseconds = milliseconds;
-    const auto during = std::make_shared<recorded_calls>();
-    during->add(recorded_call(at.during));
-    m.calls = during;
+    m.calls = recorded(at.during);
     all_->service->report(std::move(m));
     await_verdict(too_late(at, at.awaited, milliseconds, true));
   }
   /// Who waits in vain for a while has the awaited rank compare what both call, as soon as that rank calls it.
   [[gnu::noinline, gnu::cold]] void look_around(const waiting_place& at) {
+    if (at.during.is_message()) return;
     TUTTI_FAULT_POINT("tcp.group.look_around");
     control_message m;
     m.kind = control_kind::looks;
@@ -184,6 +196,11 @@ class basic_tcp_group {
     std::unique_ptr<tcp_service<Security>> service;  // null if there is one rank
   };
 
+  static std::shared_ptr<const recorded_calls> recorded(const call& c) {
+    auto one = std::make_shared<recorded_calls>();
+    one->add(recorded_call(c));
+    return one;
+  }
   int ranks_here() const {
     if (all_->service == nullptr) return 1;
     const auto& members = all_->service->membership().members;

@@ -8,6 +8,7 @@
 #include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/message_log.hpp>
 
 #include <asio/error.hpp>
 
@@ -41,6 +42,7 @@ class tcp_group_state {
   }
 
   call_log log;
+  message_log messages;
 
   // ---- The thread of the rank
 

@@ -27,7 +27,9 @@ namespace tutti::detail {
 ///
 /// - `rank()`, `size()`, `tuning()`, `connection(peer)`;
 /// - `want(peer)`: the connection to that peer is needed;
-/// - `check()`, `fail(failure)`, `raise()`, `disagree(peer)`, `late(place, milliseconds)`: why it became unusable;
+/// - `check()`, `fail(failure)`, `raise()`, `disagree(peer)`, `misfit(call)`, `late(place, milliseconds)`: why it
+/// became
+///   unusable;
 /// - `lost(peer, what)`: the connection to that peer is broken; `has_left(peer)`; `look_around(place)`;
 /// - `write_call(call)`;
 /// - `wake_descriptor()`: readable after news: a new connection, a failure, a leave; `quiet()`: until there is more.
@@ -183,7 +185,10 @@ class tcp_lane : public tcp_waiting<Group> {
   [[noreturn, gnu::noinline, gnu::cold]] void refuse(int peer, const tcp_header& came, std::size_t bytes) {
     TUTTI_FAULT_POINT("tcp_lane.refuse");
     awaited_ = peer;
-    if (came.fingerprint != fingerprint_) group_->disagree(peer);
+    if (came.fingerprint != fingerprint_) {
+      if (call_.is_message()) group_->misfit(call_);
+      group_->disagree(peer);
+    }
     group_->fail(unexpected_size(this->here(), static_cast<std::size_t>(came.bytes), bytes));
     group_->raise();
   }

@@ -5,6 +5,7 @@
 
 #include <tutti/core/call.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/message_log.hpp>
 
 #include <array>
 #include <cstddef>
@@ -28,7 +29,7 @@ class recorded_call {
         count(c.count),
         hash(c.signature->hash),
         element_size(c.signature->element_size),
-        root(c.root),
+        root(c.is_message() ? c.peer : c.root),
         line(c.where.line),
         text{first_of(c.signature->collective), first_of(c.signature->algorithm), first_of(c.signature->type),
              first_of(c.signature->operation), last_of(c.where.file)} {}
@@ -38,7 +39,14 @@ class recorded_call {
   call read() const {
     signature_ = call_signature(text[0], text[1], text[2], text[3], static_cast<std::size_t>(element_size));
     signature_.hash = hash;
-    return {&signature_, sequence, history, static_cast<std::size_t>(count), root, {text[4].c_str(), line}};
+    const bool single = sequence == 0;
+    return {&signature_,
+            sequence,
+            history,
+            static_cast<std::size_t>(count),
+            single ? -1 : root,
+            {text[4].c_str(), line},
+            single ? root : -1};
   }
 
   std::uint64_t sequence = 0;
@@ -46,7 +54,7 @@ class recorded_call {
   std::uint64_t count = 0;
   std::uint64_t hash = 0;
   std::uint64_t element_size = 0;
-  std::int32_t root = -1;
+  std::int32_t root = -1;  // of a message (its sequence is 0) the other rank
   std::uint32_t line = 0;
   std::array<std::string, texts> text;
 
@@ -73,6 +81,11 @@ class recorded_calls {
       if (const call c = log.read(number); c.signature != nullptr) add(recorded_call(c));
   }
 
+  /// The messages in the log.
+  explicit recorded_calls(const message_log& log) {
+    log.each([this](const call& c) { add(recorded_call(c)); });
+  }
+
   /// One more, as long as there is room; whether there was.
   bool add(recorded_call c) {
     if (size_ == most) return false;
@@ -93,6 +106,14 @@ class recorded_calls {
   call read(std::uint64_t sequence) const {
     for (std::size_t i = 0; i < size_; ++i)
       if (calls_[i].sequence == sequence) return calls_[i].read();
+    return {};
+  }
+  /// The message of that number to that rank, or a call without a signature.
+  call find(int peer, std::uint64_t number) const {
+    for (std::size_t i = 0; i < size_; ++i) {
+      const recorded_call& c = calls_[i];
+      if (c.sequence == 0 && c.root == peer && c.history == number) return c.read();
+    }
     return {};
   }
 

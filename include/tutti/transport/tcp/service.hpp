@@ -162,6 +162,7 @@ class tcp_service {
   // ---- What the control plane tells
 
   const call_log& calls() const { return state_->log; }
+  const message_log& messages() const { return state_->messages; }
   std::string trouble() const { return door_.shortage(); }
   void decided(const failure& f) {
     door_.close();

@@ -6,6 +6,7 @@
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
 #include <tutti/transport/shared_memory/heap_memory.hpp>
 #include <tutti/transport/shared_memory/lane.hpp>
@@ -25,6 +26,7 @@ struct alignas(128) rank_state {
   doorbell bell;
   alignas(64) std::atomic<bool> left{false};  // its function has returned or thrown
   call_log log;
+  message_log messages;
 };
 
 /// What the ranks of one group of threads share.
@@ -61,7 +63,10 @@ class threads_group {
   static const std::byte* at(std::uint64_t where) { return std::bit_cast<const std::byte*>(where); }
   static bool shows(const std::byte*, std::size_t) { return true; }
 
-  void write_call(int rank, const call& c) noexcept { state(rank).log.write(c); }
+  TUTTI_ALWAYS_INLINE void write_call(int rank, const call& c) noexcept {
+    if (c.is_message()) return write_message(rank, c);
+    state(rank).log.write(c);
+  }
   call call_of(int rank, std::uint64_t number) { return state(rank).log.read(number); }
   std::uint64_t last_call(int rank) { return state(rank).log.last(); }
   bool has_left(int rank) { return state(rank).left.load(std::memory_order_acquire); }
@@ -122,6 +127,11 @@ class threads_group {
     fail(disagreement(one, state(one).log, other, state(other).log));
   }
 
+  /// What that rank receives is not what its peer sent.
+  [[gnu::noinline, gnu::cold]] void misfit(int receiver, const call& received) {
+    fail(detail::misfit(receiver, received, state(received.peer).messages.find(receiver, received.history)));
+  }
+
   /// After every rank has left: fails the group if they have not all made the same calls.
   [[gnu::noinline]] void check_same_calls() {
     for (int rank = 1; rank < size_; ++rank) {
@@ -137,6 +147,8 @@ class threads_group {
     owned_array<std::atomic<channel*>> channels;
     owned_array<board> boards;
   };
+
+  [[gnu::noinline]] void write_message(int rank, const call& c) noexcept { state(rank).messages.write(c); }
 
   lane_table& table(int lane) {
     const std::lock_guard lock(mutex_);

@@ -177,13 +177,13 @@ struct message_checks {
       for (const std::size_t count : {1U, 5000U}) {
         numbers first(count, 1);
         numbers second(count, 2);
-        auto one = tutti::iallreduce(comm, first, std::plus{});
+        auto one = tutti::iallreduce<tutti::ring>(comm, first, std::plus{});
         numbers in(count);
         tutti::sendrecv(comm, next, letter(comm.rank(), 3, count), before, in);
         expect(in == letter(before, 3, count), "beside what is pending");
         auto two = tutti::iallreduce<tutti::ring>(comm, second, std::plus{});
         numbers third(count, 3);
-        tutti::allreduce(comm, third, std::plus{});
+        tutti::allreduce<tutti::flat>(comm, third, std::plus{});
         expect(third == numbers(count, 9), "a collective between messages");
         // A rank that waits for a message goes on with what is pending, for which the sender waits first.
         if (comm.rank() == 0) {
@@ -202,8 +202,8 @@ struct message_checks {
         expect(first == numbers(count, 3) && second == numbers(count, 6), "pending collectives");
         // A message may wait while collectives pass it.
         if (comm.rank() == 2) tutti::send(comm, 0, std::array{42});
-        tutti::barrier(comm);
-        tutti::broadcast(comm, in, 1);
+        tutti::barrier<tutti::dissemination>(comm);
+        tutti::broadcast<tutti::flat>(comm, in, 1);
         std::array<int, 1> late{};
         if (comm.rank() == 0) {
           tutti::recv(comm, 2, late);
@@ -282,7 +282,7 @@ struct message_checks {
         tutti::sendrecv(comm, 1 - comm.rank(), data, 1 - comm.rank(), numbers(count));
         if (comm.rank() == 1) tutti::sendrecv(comm, 0, data, 0, numbers(count), there);
         if (comm.rank() == 0) tutti::recv(comm, 1, std::vector<float>(count), here);
-        tutti::barrier(comm);
+        tutti::barrier<tutti::dissemination>(comm);
       });
       CHECK(
           another_type.starts_with("rank 0 called recv of " + of(count, "float") +
@@ -300,7 +300,7 @@ struct message_checks {
         tutti::recv(comm, 2, std::array{0});
         tutti::recv(comm, 0, std::array{0});
       }
-      tutti::barrier(comm);
+      tutti::barrier<tutti::dissemination>(comm);
     });
     CHECK(
         forgotten.starts_with("rank 0 called a send to rank 1 that does not fit, message 1, too many messages ago to "
@@ -310,7 +310,7 @@ struct message_checks {
   void failures() const {
     for (const std::size_t count : {1U, 100000U}) {
       const auto thrown = outcomes_of(3, [=](Comm& comm) {
-        tutti::barrier(comm);
+        tutti::barrier<tutti::dissemination>(comm);
         numbers data(count);
         if (comm.rank() == 1) throw std::runtime_error("no shoes");
         if (comm.rank() == 0) tutti::recv(comm, 1, data);
@@ -339,11 +339,11 @@ struct message_checks {
   void deadlines() const {
     using namespace std::chrono_literals;
     const std::string text = check_failure(3, "timed_out", 2, [](Comm& comm) {
-      tutti::barrier(comm);
+      tutti::barrier<tutti::dissemination>(comm);
       std::array<int, 1> data{};
       if (comm.rank() == 0) comm.timeout(60ms);
       if (comm.rank() == 0) return tutti::recv(comm, 2, data);
-      if (comm.rank() == 1) return tutti::allreduce(comm, data, std::plus{});
+      if (comm.rank() == 1) return tutti::allreduce<tutti::flat>(comm, data, std::plus{});
       tutti::recv(comm, 0, data);
     });
     CHECK(contains(text, "rank 2 was late: rank 0 waited "));
@@ -351,7 +351,7 @@ struct message_checks {
     const std::string other = check_failure(2, "timed_out", 1, [](Comm& comm) {
       std::array<int, 1> data{};
       if (comm.rank() == 0) comm.timeout(60ms);
-      if (comm.rank() == 0) return tutti::allreduce(comm, data, std::plus{});
+      if (comm.rank() == 0) return tutti::allreduce<tutti::flat>(comm, data, std::plus{});
       tutti::recv(comm, 0, data);
     });
     CHECK(contains(other, "rank 1 was late: rank 0 waited "));

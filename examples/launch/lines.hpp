@@ -49,19 +49,21 @@ class line_sink {
   }
   bool empty() const { return waiting_.empty(); }
   /// Nothing more should be read for it now.
-  bool full() const { return waiting_.size() >= most_waiting; }
+  bool full() const { return waiting_.size() - written_ >= most_waiting; }
   /// Nobody reads it any more.
   bool broken() const { return broken_; }
   pollfd wants() const { return {empty() ? -1 : to_, POLLOUT, 0}; }
 
   /// When it can be written to: so much as a pipe takes then.
   void write_some() {
-    const std::size_t part = waiting_.size() < at_once ? waiting_.size() : at_once;
-    const ssize_t written = ::write(to_, waiting_.data(), part);
-    if (written > 0) waiting_.erase(0, static_cast<std::size_t>(written));
+    const std::size_t left = waiting_.size() - written_;
+    const ssize_t written = ::write(to_, waiting_.data() + written_, left < at_once ? left : at_once);
+    if (written > 0) written_ += static_cast<std::size_t>(written);
+    if (written_ > waiting_.size() / 2) waiting_.erase(0, std::exchange(written_, 0));
     if (written >= 0 || errno == EINTR || errno == EAGAIN) return;
     broken_ = true;
     waiting_.clear();
+    written_ = 0;
   }
 
  private:
@@ -71,6 +73,7 @@ class line_sink {
   int to_;
   bool broken_ = false;
   std::string waiting_;
+  std::size_t written_ = 0;  // of it
 };
 
 /// One of the two pipes that a rank writes to.
@@ -86,9 +89,10 @@ class line_source {
     const ssize_t got = ::read(from_.get(), part, sizeof part);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (got <= 0) return finish();
+    const std::size_t known = line_.size();  // without an end
     line_.append(part, static_cast<std::size_t>(got));
     std::size_t begin = 0;
-    for (std::size_t end = line_.find('\n'); end != std::string::npos; end = line_.find('\n', begin)) {
+    for (std::size_t end = line_.find('\n', known); end != std::string::npos; end = line_.find('\n', begin)) {
       to_->add(rank_, std::string_view(line_).substr(begin, end - begin));
       begin = end + 1;
     }

@@ -110,12 +110,12 @@ void take_message(Comm& comm, typename Comm::lane_type& lane, waiting<Comm>& wai
 template <message_verb V, class T, class Comm>
 call outgoing_call(Comm& comm, int to, std::size_t count, call_site where) {
   std::uint64_t& sent = comm.messages().sent[static_cast<std::size_t>(to)];
-  return {&outgoing_signature<V, T>, 0, ++sent, count, -1, where, to};
+  return {&outgoing_signature<V, T>, call::between(comm.rank(), to), ++sent, count, -1, where};
 }
 template <message_verb V, class T, class Comm>
 call incoming_call(Comm& comm, int from, std::size_t count, call_site where) {
   std::uint64_t& received = comm.messages().received[static_cast<std::size_t>(from)];
-  return {&incoming_signature<V, T>, 0, ++received, count, -1, where, from};
+  return {&incoming_signature<V, T>, call::between(from, comm.rank()), ++received, count, -1, where};
 }
 
 /// Who only sends has nothing to wait for; who receives as well waits for others anyway.

@@ -46,7 +46,7 @@ constexpr call_signature message_signature(std::string_view verb, std::string_vi
 /// One call of a collective on one rank. `sequence` counts the calls on the communicator from 1; `history` is the
 /// fingerprint of the call before; `root` is -1 where the collective has none.
 ///
-/// Or one end of a message between two ranks, which is no collective: `peer` is the other rank, `sequence` is 0, and
+/// Or one end of a message between two ranks, which is no collective: `sequence` tells which two (`between`), and
 /// `history` counts the messages from the one rank to the other, from 1.
 struct call {
   const call_signature* signature = nullptr;
@@ -55,12 +55,17 @@ struct call {
   std::size_t count = 0;
   int root = -1;
   call_site where = {};
-  int peer = -1;
 
-  /// It is one end of a message between two ranks.
-  TUTTI_ALWAYS_INLINE constexpr bool is_message() const { return peer >= 0; }
-  /// Of a message: this rank sends it.
+  /// What stands for the sequence of a message: no collective ever has such a one.
+  static constexpr std::uint64_t between(int from, int to) {
+    return std::uint64_t{1} << 63 | static_cast<std::uint64_t>(from) << 31 | static_cast<std::uint64_t>(to);
+  }
+  TUTTI_ALWAYS_INLINE constexpr bool is_message() const { return sequence >> 63 != 0; }
+  // Of a message: between whom, whether this is the sender's end, and who is at the other.
+  constexpr int from() const { return static_cast<int>(sequence >> 31 & 0x7fffffff); }
+  constexpr int to() const { return static_cast<int>(sequence & 0x7fffffff); }
   constexpr bool is_outgoing() const { return signature->operation == outgoing; }
+  constexpr int peer() const { return is_outgoing() ? to() : from(); }
   static constexpr std::string_view outgoing = "to";
   static constexpr std::string_view incoming = "from";
 
@@ -83,8 +88,8 @@ struct call {
     if (!signature->type.empty())
       text << " of " << count << " x " << signature->type << " (" << signature->element_size << " bytes each)";
     if (is_message()) {
-      text << " " << signature->operation << " rank " << peer << ", message " << history << " at " << where.file << ":"
-           << where.line;
+      text << " " << signature->operation << " rank " << peer() << ", message " << history << " at " << where.file
+           << ":" << where.line;
       return text;
     }
     if (!signature->operation.empty()) text << " with " << signature->operation;

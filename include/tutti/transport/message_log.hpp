@@ -9,6 +9,7 @@
 #include <tutti/transport/call_log.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace tutti::detail {
 
@@ -26,29 +27,27 @@ class basic_message_log : basic_call_log<Signature, Text> {
     if (!c.is_outgoing()) return;
     call kept = c;
     kept.sequence = ++written_;
-    kept.root = c.peer;
+    kept.root = c.to();
     base::write(kept, signature, file);
   }
 
-  /// Calls `f(call)` for each, in order.
+  /// Calls `f(call)` for each, in order. `from`: whose log it is.
   template <class SignatureAt, class TextAt, class F>
-  void each(SignatureAt&& signature_at, TextAt&& text_at, F&& f) const {
+  void each(int from, SignatureAt&& signature_at, TextAt&& text_at, F&& f) const {
     const std::uint64_t last = base::last();
     for (std::uint64_t number = last > length ? last - length + 1 : 1; number <= last; ++number) {
       call c = base::read(number, signature_at, text_at);
       if (c.signature == nullptr) continue;
-      c.sequence = 0;
-      c.peer = c.root;
-      c.root = -1;
+      c.sequence = call::between(from, std::exchange(c.root, -1));
       f(c);
     }
   }
   /// The message of that number to that rank, if it is among the last ones; else a call without a signature.
   template <class SignatureAt, class TextAt>
-  call find(int peer, std::uint64_t number, SignatureAt&& signature_at, TextAt&& text_at) const {
+  call find(int from, int to, std::uint64_t number, SignatureAt&& signature_at, TextAt&& text_at) const {
     call found;
-    each(signature_at, text_at, [&](const call& c) {
-      if (c.peer == peer && c.history == number) found = c;
+    each(from, signature_at, text_at, [&](const call& c) {
+      if (c.to() == to && c.history == number) found = c;
     });
     return found;
   }
@@ -66,16 +65,20 @@ class message_log : basic_message_log<const call_signature*, const char*> {
  public:
   void write(const call& c) noexcept { base::write(c, c.signature, c.where.file); }
   template <class F>
-  void each(F&& f) const {
-    base::each(signature_at, text_at, f);
+  void each(int from, F&& f) const {
+    base::each(from, signature_at, text_at, f);
   }
-  call find(int peer, std::uint64_t number) const { return base::find(peer, number, signature_at, text_at); }
+  call find(int from, int to, std::uint64_t number) const {
+    return base::find(from, to, number, signature_at, text_at);
+  }
 };
 
-/// What rank `receiver` receives is not what its peer sent, as far as that is known. Named in rank order.
-[[gnu::noinline, gnu::cold]] inline failure misfit(int receiver, const call& received, const call& sent) {
+/// What a rank receives is not what the other has sent, as far as that is known. Named in rank order.
+[[gnu::noinline, gnu::cold]] inline failure misfit(const call& received, const call& sent) {
+  const int sender = received.from();
+  const int receiver = received.to();
   message sending;
-  sending << "rank " << received.peer << " called ";
+  sending << "rank " << sender << " called ";
   if (sent.signature == nullptr) {
     sending << "a send to rank " << receiver << " that does not fit, message " << received.history
             << ", too many messages ago to say more";
@@ -84,10 +87,9 @@ class message_log : basic_message_log<const call_signature*, const char*> {
   }
   message receiving;
   receiving << "rank " << receiver << " called " << received.describe();
-  const bool sender_first = received.peer < receiver;
-  return {
-      errc::mismatch, sender_first ? received.peer : receiver,
-      message() << (sender_first ? sending : receiving).str() << "; " << (sender_first ? receiving : sending).str()};
+  const bool in_order = sender < receiver;
+  return {errc::mismatch, in_order ? sender : receiver,
+          message() << (in_order ? sending : receiving).str() << "; " << (in_order ? receiving : sending).str()};
 }
 
 }  // namespace tutti::detail

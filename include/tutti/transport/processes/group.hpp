@@ -177,11 +177,10 @@ class processes_group {
   }
 
   TUTTI_ALWAYS_INLINE void write_call(int rank, const call& c) {
-    const std::uint64_t signature =
-        signatures_.find(c.signature, [&] { return shared_signature::write(segment_, *c.signature); });
-    const std::uint64_t file = files_.find(c.where.file, [&] { return write_text(segment_, c.where.file); });
-    if (c.is_message()) return state(rank).messages.write(c, signature, file);
-    state(rank).log.write(c, signature, file);
+    state(rank).log.write(c, signature_place(c.signature), text_place(c.where.file));
+  }
+  [[gnu::noinline]] void write_message(int rank, const call& c) {
+    state(rank).messages.write(c, signature_place(c.signature), text_place(c.where.file));
   }
   call call_of(int rank, std::uint64_t number) {
     return state(rank).log.read(
@@ -240,13 +239,13 @@ class processes_group {
   [[gnu::noinline, gnu::cold]] void disagree(int one, int other) {
     fail(disagreement(one, calls_of{this, one}, other, calls_of{this, other}));
   }
-  /// What that rank receives is not what its peer sent.
-  [[gnu::noinline, gnu::cold]] void misfit(int receiver, const call& received) {
-    fail(detail::misfit(receiver, received,
-                        state(received.peer)
-                            .messages.find(
-                                receiver, received.history, [this](std::uint64_t place) { return signature_at(place); },
-                                [this](std::uint64_t place) { return segment_.object<const char>(place); })));
+  /// What a rank receives is not what the other has sent.
+  [[gnu::noinline, gnu::cold]] void misfit(const call& received) {
+    const int from = received.from();
+    fail(detail::misfit(received, state(from).messages.find(
+                                      from, received.to(), received.history,
+                                      [this](std::uint64_t place) { return signature_at(place); },
+                                      [this](std::uint64_t place) { return segment_.object<const char>(place); })));
   }
   /// After every rank has left: fails the group if they have not all made the same calls.
   [[gnu::noinline]] void check_same_calls() {
@@ -379,6 +378,12 @@ class processes_group {
       TUTTI_FAULT_POINT("group.wake");
       state(rank).bell.wake();
     }
+  }
+  TUTTI_ALWAYS_INLINE std::uint64_t signature_place(const call_signature* signature) {
+    return signatures_.find(signature, [&] { return shared_signature::write(segment_, *signature); });
+  }
+  TUTTI_ALWAYS_INLINE std::uint64_t text_place(const char* text) {
+    return files_.find(text, [&] { return write_text(segment_, text); });
   }
   const call_signature* signature_at(std::uint64_t place) {
     for (const known_signature& known : read_)

@@ -23,9 +23,10 @@ namespace tutti::detail {
 /// - `shows(data, bytes)`: whether the others can read these bytes where they are; `shows_all`: they always can;
 /// - `connect(lane, from, to)`, `boards(lane)`: the channels and boards of a lane; `state(rank)`: a rank's bell;
 ///   `has_left(rank)`;
-/// - `fail(failure)`, `failed()`, `check()`, `raise()`, `disagree(one, other)`, `misfit(receiver, call)`: why the group
+/// - `fail(failure)`, `failed()`, `check()`, `raise()`, `disagree(one, other)`, `misfit(call)`: why the group
 ///   became unusable;
-/// - `write_call(rank, call)`, `call_of(rank, number)`, `last_call(rank)`: what the ranks called;
+/// - `write_call(rank, call)`, `write_message(rank, call)`, `call_of(rank, number)`, `last_call(rank)`: what the ranks
+/// called;
 /// - `look_for_dead()`: fails the group if a rank has gone without a word; `longest_nap`: between looks;
 /// - `waits_for_readers`: a failing rank waits until nobody reads its memory; else who has read it looks afterwards
 ///   whether the group has failed meanwhile, by `check_after_reading()`;
@@ -53,7 +54,11 @@ class shared_memory_lane : public lane_boards<Group> {
     fingerprint_ = c.fingerprint();
     round_ = -1;
     TUTTI_FAULT_POINT("lane.open");
-    group_->write_call(rank_, c);
+    if (c.is_message()) [[unlikely]] {
+      group_->write_message(rank_, call_);  // not what the compiler would then put into memory
+    } else {
+      group_->write_call(rank_, c);
+    }
     TUTTI_FAULT_POINT("lane.opened");
   }
 

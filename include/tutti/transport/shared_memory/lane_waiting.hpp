@@ -51,7 +51,7 @@ class lane_waiting {
     if (s.fingerprint == fingerprint_) {
       group_->fail(unexpected_size({rank_, peer, round_, call_}, s.size(), bytes));
     } else if (call_.is_message()) {
-      group_->misfit(rank_, call_);
+      group_->misfit(call_);
     } else {
       group_->disagree(rank_, peer);
     }
@@ -113,7 +113,7 @@ class lane_waiting {
   [[gnu::noinline, gnu::cold]] void look_around() {
     TUTTI_FAULT_POINT("waiting.look_around");
     group_->look_for_dead();
-    for (int peer = 0; peer < group_->size(); ++peer) {
+    for (int peer = 0; !call_.is_message() && peer < group_->size(); ++peer) {
       if (peer == rank_) continue;
       const call theirs = group_->call_of(peer, call_.sequence);
       if (theirs.signature != nullptr && theirs.fingerprint() != fingerprint_) {

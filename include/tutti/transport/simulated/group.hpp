@@ -272,7 +272,7 @@ class simulated_group : public event_loop {
     if (m.fingerprint == e.fingerprint) {
       fail(unexpected_size({r, peer, e.round, e.during}, m.bytes, bytes));
     } else if (e.during.is_message()) {
-      fail(misfit(r, e.during, rank(peer).messages.find(r, e.during.history)));
+      fail(misfit(e.during, rank(peer).messages.find(peer, r, e.during.history)));
     } else {
       disagree(r, peer);
     }

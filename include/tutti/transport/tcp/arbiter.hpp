@@ -166,7 +166,7 @@ class tcp_arbiter {
   }
   bool misfits(int from, const control_message& m) {
     const call received = (*m.calls)[0].read();
-    if (received.peer != m.peer) return false;
+    if (!received.is_message() || received.from() != m.peer || received.to() != from) return false;
     ask(purpose::misfit, from, m, {m.peer}, control_message::all_messages);
     return true;
   }
@@ -271,7 +271,7 @@ class tcp_arbiter {
         return;
       case purpose::misfit: {
         const call received = (*q.why.calls)[0].read();
-        decide(detail::misfit(q.from, received, log(q.answers[0]).find(q.from, received.history)));
+        decide(detail::misfit(received, log(q.answers[0]).find(q.from, received.history)));
         return;
       }
       case purpose::lateness:

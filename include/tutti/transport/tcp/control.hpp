@@ -175,7 +175,7 @@ class tcp_control {
     m.text = owner_->trouble();
     if (question.number == control_message::all_calls) m.calls = std::make_shared<recorded_calls>(owner_->calls());
     if (question.number == control_message::all_messages)
-      m.calls = std::make_shared<recorded_calls>(owner_->messages());
+      m.calls = std::make_shared<recorded_calls>(owner_->messages(), rank_);
     if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
     report(std::move(m));
   }

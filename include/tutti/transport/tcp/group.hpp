@@ -134,15 +134,15 @@ class basic_tcp_group {
                    message() << "rank " << rank_ << " and rank " << peer
                              << " called different things, and rank 0 cannot be asked which"});
   }
-  /// What this rank receives is not what its peer sent.
+  /// What this rank receives is not what the other has sent.
   [[noreturn, gnu::noinline, gnu::cold]] void misfit(const call& received) {
     TUTTI_FAULT_POINT("tcp.group.misfit");
     control_message m;
     m.kind = control_kind::differs;
-    m.peer = received.peer;
+    m.peer = received.from();
     m.calls = recorded(received);
     all_->service->report(std::move(m));
-    await_verdict(detail::misfit(rank_, received, {}));
+    await_verdict(detail::misfit(received, {}));
   }
   /// The deadline has passed.
   [[noreturn, gnu::noinline, gnu::cold]] void late(const waiting_place& at, long long milliseconds) {

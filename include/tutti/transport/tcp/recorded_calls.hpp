@@ -29,7 +29,7 @@ class recorded_call {
         count(c.count),
         hash(c.signature->hash),
         element_size(c.signature->element_size),
-        root(c.is_message() ? c.peer : c.root),
+        root(c.root),
         line(c.where.line),
         text{first_of(c.signature->collective), first_of(c.signature->algorithm), first_of(c.signature->type),
              first_of(c.signature->operation), last_of(c.where.file)} {}
@@ -39,14 +39,7 @@ class recorded_call {
   call read() const {
     signature_ = call_signature(text[0], text[1], text[2], text[3], static_cast<std::size_t>(element_size));
     signature_.hash = hash;
-    const bool single = sequence == 0;
-    return {&signature_,
-            sequence,
-            history,
-            static_cast<std::size_t>(count),
-            single ? -1 : root,
-            {text[4].c_str(), line},
-            single ? root : -1};
+    return {&signature_, sequence, history, static_cast<std::size_t>(count), root, {text[4].c_str(), line}};
   }
 
   std::uint64_t sequence = 0;
@@ -54,7 +47,7 @@ class recorded_call {
   std::uint64_t count = 0;
   std::uint64_t hash = 0;
   std::uint64_t element_size = 0;
-  std::int32_t root = -1;  // of a message (its sequence is 0) the other rank
+  std::int32_t root = -1;
   std::uint32_t line = 0;
   std::array<std::string, texts> text;
 
@@ -81,9 +74,9 @@ class recorded_calls {
       if (const call c = log.read(number); c.signature != nullptr) add(recorded_call(c));
   }
 
-  /// The messages in the log.
-  explicit recorded_calls(const message_log& log) {
-    log.each([this](const call& c) { add(recorded_call(c)); });
+  /// The messages in the log, which is that of rank `from`.
+  recorded_calls(const message_log& log, int from) {
+    log.each(from, [this](const call& c) { add(recorded_call(c)); });
   }
 
   /// One more, as long as there is room; whether there was.
@@ -109,10 +102,10 @@ class recorded_calls {
     return {};
   }
   /// The message of that number to that rank, or a call without a signature.
-  call find(int peer, std::uint64_t number) const {
+  call find(int to, std::uint64_t number) const {
     for (std::size_t i = 0; i < size_; ++i) {
-      const recorded_call& c = calls_[i];
-      if (c.sequence == 0 && c.root == peer && c.history == number) return c.read();
+      const call c = calls_[i].read();
+      if (c.is_message() && c.to() == to && c.history == number) return c;
     }
     return {};
   }

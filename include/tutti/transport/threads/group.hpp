@@ -63,10 +63,8 @@ class threads_group {
   static const std::byte* at(std::uint64_t where) { return std::bit_cast<const std::byte*>(where); }
   static bool shows(const std::byte*, std::size_t) { return true; }
 
-  TUTTI_ALWAYS_INLINE void write_call(int rank, const call& c) noexcept {
-    if (c.is_message()) return write_message(rank, c);
-    state(rank).log.write(c);
-  }
+  void write_call(int rank, const call& c) noexcept { state(rank).log.write(c); }
+  [[gnu::noinline]] void write_message(int rank, const call& c) noexcept { state(rank).messages.write(c); }
   call call_of(int rank, std::uint64_t number) { return state(rank).log.read(number); }
   std::uint64_t last_call(int rank) { return state(rank).log.last(); }
   bool has_left(int rank) { return state(rank).left.load(std::memory_order_acquire); }
@@ -127,9 +125,10 @@ class threads_group {
     fail(disagreement(one, state(one).log, other, state(other).log));
   }
 
-  /// What that rank receives is not what its peer sent.
-  [[gnu::noinline, gnu::cold]] void misfit(int receiver, const call& received) {
-    fail(detail::misfit(receiver, received, state(received.peer).messages.find(receiver, received.history)));
+  /// What a rank receives is not what the other has sent.
+  [[gnu::noinline, gnu::cold]] void misfit(const call& received) {
+    const int from = received.from();
+    fail(detail::misfit(received, state(from).messages.find(from, received.to(), received.history)));
   }
 
   /// After every rank has left: fails the group if they have not all made the same calls.
@@ -147,8 +146,6 @@ class threads_group {
     owned_array<std::atomic<channel*>> channels;
     owned_array<board> boards;
   };
-
-  [[gnu::noinline]] void write_message(int rank, const call& c) noexcept { state(rank).messages.write(c); }
 
   lane_table& table(int lane) {
     const std::lock_guard lock(mutex_);

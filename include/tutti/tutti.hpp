@@ -13,6 +13,7 @@
 #include <tutti/collective/exscan.hpp>
 #include <tutti/collective/gather.hpp>
 #include <tutti/collective/iallreduce.hpp>
+#include <tutti/collective/point_to_point.hpp>
 #include <tutti/collective/reduce.hpp>
 #include <tutti/collective/reduce_scatter.hpp>
 #include <tutti/collective/scan.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Memory: blocking collectives allocate nothing once they have been done once, and when memory is refused nobody hangs.
+// Memory: blocking calls allocate nothing once they have been done once, and when memory is refused nobody hangs.
 
 #include "communicator/outcome.hpp"
 #include "counted_new.hpp"
@@ -120,12 +120,20 @@ std::vector<named_call> all_calls() {
                      const std::span integers(reinterpret_cast<int*>(in.data()), in.size());
                      tutti::allreduce(c, integers, tutti::average{});
                    }});
+  calls.push_back({"sendrecv", [](communicator& c, buffer& in, buffer& out) {
+                     const int p = c.size();
+                     tutti::sendrecv(c, (c.rank() + 1) % p, in, (c.rank() + p - 1) % p, out);
+                   }});
+  calls.push_back({"send and recv", [](communicator& c, buffer& in, buffer& out) {
+                     if (c.rank() == c.size() - 1) tutti::recv(c, 0, out);
+                     if (c.rank() == 0) tutti::send(c, c.size() - 1, in);
+                   }});
   return calls;
 }
 
 }  // namespace
 
-TEST_CASE("blocking collectives allocate nothing once they have been done once; not under a sanitizer that allocates" *
+TEST_CASE("blocking calls allocate nothing once they have been done once; not under a sanitizer that allocates" *
           doctest::skip(!counting)) {
   const deadline limit(240s);
   const auto calls = all_calls();

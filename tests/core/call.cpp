@@ -94,6 +94,29 @@ TEST_CASE("a call describes itself in words") {
   }
 }
 
+TEST_CASE("both ends of a message have one fingerprint, and each describes itself") {
+  using tutti::call;
+  constexpr tutti::call_signature sends = tutti::message_signature("sendrecv", call::outgoing, "float", 4);
+  constexpr tutti::call_signature receives = tutti::message_signature("recv", call::incoming, "float", 4);
+  constexpr tutti::call_signature others = tutti::message_signature("recv", call::incoming, "int", 4);
+  const call sent{&sends, call::between(70000, 3), 7, 100, -1, {"a.cpp", 1}};
+  const call received{&receives, call::between(70000, 3), 7, 100, -1, {"b.cpp", 2}};
+  CHECK(sent.fingerprint() == received.fingerprint());
+  CHECK(sent.describe() == "sendrecv of 100 x float (4 bytes each) to rank 3, message 7 at a.cpp:1");
+  CHECK(received.describe() == "recv of 100 x float (4 bytes each) from rank 70000, message 7 at b.cpp:2");
+  CHECK((sent.is_message() && sent.is_outgoing() && sent.peer() == 3));
+  CHECK((received.is_message() && !received.is_outgoing() && received.peer() == 70000));
+  CHECK_FALSE(call_of(reference).is_message());
+  CHECK_FALSE(call{}.is_message());
+  // Type, count, number and the two ranks all matter.
+  for (const call& other : {call{&others, call::between(70000, 3), 7, 100, -1, {}},
+                            call{&receives, call::between(70000, 3), 7, 101, -1, {}},
+                            call{&receives, call::between(70000, 3), 8, 100, -1, {}},
+                            call{&receives, call::between(70000, 4), 7, 100, -1, {}},
+                            call{&receives, call::between(3, 70000), 7, 100, -1, {}}})
+    CHECK(other.fingerprint() != sent.fingerprint());
+}
+
 TEST_CASE("a call without type, operation or root does not speak of them") {
   static constexpr tutti::call_signature nothing{"barrier", "dissemination", "", "", 1};
   const std::string words = tutti::call{&nothing, 3, 0, 0, -1, {"main.cpp", 5}}.describe();

@@ -43,7 +43,7 @@ struct not_const : no_rounds {
 };
 struct only_sends : no_rounds {
   static int rounds(place) { return 0; }
-  static void round(place, int, void (*)(tutti::send)) {}
+  static void round(place, int, void (*)(tutti::send_to)) {}
 };
 struct silent_about_order {
   static constexpr bool overlapping = false;

@@ -255,16 +255,16 @@ struct several_sets {
   template <class Emit>
   constexpr void round(place at, int, Emit&& emit) const {
     if (at.rank == 0) {
-      emit(send{1, {0, 1, 2}});
-      emit(send{1, {4, 1, 1}});
-      emit(send{2, {0, 1, 1}});
-      emit(send{1, {5, 1, 1}});
+      emit(send_to{1, {0, 1, 2}});
+      emit(send_to{1, {4, 1, 1}});
+      emit(send_to{2, {0, 1, 1}});
+      emit(send_to{1, {5, 1, 1}});
     } else if (at.rank == 1) {
       emit(combine{0, {0, 1, 2}, side::left});
-      emit(recv{0, {4, 1, 1}});
-      emit(recv{0, {5, 1, 1}});
+      emit(recv_from{0, {4, 1, 1}});
+      emit(recv_from{0, {5, 1, 1}});
     } else {
-      emit(recv{0, {0, 1, 1}});
+      emit(recv_from{0, {0, 1, 1}});
       emit(reduce_local{{5, 1, 3}, side::left, 1, 0});
     }
   }

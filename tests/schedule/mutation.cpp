@@ -172,7 +172,7 @@ struct mutated {
       if (how == change::other_block) ++step.what.first;
       if (how == change::fewer_blocks) --step.what.count;
       if constexpr (tutti::is_combine<step_type>) {
-        if (how == change::store_not_fold) return emit(tutti::recv{step.peer, step.what, step.vector});
+        if (how == change::store_not_fold) return emit(tutti::recv_from{step.peer, step.what, step.vector});
       }
       if constexpr (tutti::is_combine<step_type> || tutti::is_local<step_type>) {
         if (how == change::other_side) {

@@ -11,8 +11,8 @@ using tutti::combine;
 using tutti::fault;
 using tutti::one_block;
 using tutti::place;
-using tutti::recv;
-using tutti::send;
+using tutti::recv_from;
+using tutti::send_to;
 using tutti::side;
 
 namespace {
@@ -37,7 +37,7 @@ constexpr fault fault_of(int size, int root = 0) {
 
 constexpr auto nothing = [](place, int, auto&) {};
 constexpr auto exchange = [](place at, int, auto& emit) {
-  emit(send{1 - at.rank, one_block(0)});
+  emit(send_to{1 - at.rank, one_block(0)});
   emit(combine{1 - at.rank, one_block(0), at.rank == 1 ? side::left : side::right});
 };
 
@@ -55,18 +55,18 @@ TEST_CASE("wrong_blocks: owners need a block each") {
 }
 
 TEST_CASE("bad_peer: a rank does not talk to itself or to nobody") {
-  constexpr auto to_itself = [](place at, int, auto& emit) { emit(send{at.rank, one_block(0)}); };
-  constexpr auto outside = [](place at, int, auto& emit) { emit(send{at.size, one_block(0)}); };
-  constexpr auto negative = [](place, int, auto& emit) { emit(recv{-1, one_block(0)}); };
+  constexpr auto to_itself = [](place at, int, auto& emit) { emit(send_to{at.rank, one_block(0)}); };
+  constexpr auto outside = [](place at, int, auto& emit) { emit(send_to{at.size, one_block(0)}); };
+  constexpr auto negative = [](place, int, auto& emit) { emit(recv_from{-1, one_block(0)}); };
   CHECK(fault_of<allreduce, scripted<to_itself>>(2) == fault::bad_peer);
   CHECK(fault_of<allreduce, scripted<outside>>(2) == fault::bad_peer);
   CHECK(fault_of<allreduce, scripted<negative>>(2) == fault::bad_peer);
 }
 
 TEST_CASE("bad_set: sets are neither empty nor name a block twice") {
-  constexpr auto empty = [](place at, int, auto& emit) { emit(send{1 - at.rank, {0, 1, 0}}); };
-  constexpr auto twice = [](place at, int, auto& emit) { emit(send{1 - at.rank, {0, 2, 2}}); };
-  constexpr auto many = [](place at, int, auto& emit) { emit(send{1 - at.rank, {0, 1, 3}}); };
+  constexpr auto empty = [](place at, int, auto& emit) { emit(send_to{1 - at.rank, {0, 1, 0}}); };
+  constexpr auto twice = [](place at, int, auto& emit) { emit(send_to{1 - at.rank, {0, 2, 2}}); };
+  constexpr auto many = [](place at, int, auto& emit) { emit(send_to{1 - at.rank, {0, 1, 3}}); };
   CHECK(fault_of<allreduce, scripted<empty, 2>>(2) == fault::bad_set);
   CHECK(fault_of<allreduce, scripted<twice, 2>>(2) == fault::bad_set);
   CHECK(fault_of<allreduce, scripted<many, 2>>(2) == fault::bad_set);
@@ -74,13 +74,13 @@ TEST_CASE("bad_set: sets are neither empty nor name a block twice") {
 
 TEST_CASE("conflicting_writes: one round writes a block once, or folds equal sets into it") {
   constexpr auto stores_twice = [](place at, int, auto& emit) {
-    if (at.rank != 0) return emit(send{0, one_block(0)});
-    emit(recv{1, one_block(0)});
-    emit(recv{2, one_block(0)});
+    if (at.rank != 0) return emit(send_to{0, one_block(0)});
+    emit(recv_from{1, one_block(0)});
+    emit(recv_from{2, one_block(0)});
   };
   constexpr auto unequal = [](place at, int, auto& emit) {
-    if (at.rank == 1) emit(send{0, all_blocks(2)});
-    if (at.rank == 2) emit(send{0, one_block(0)});
+    if (at.rank == 1) emit(send_to{0, all_blocks(2)});
+    if (at.rank == 2) emit(send_to{0, one_block(0)});
     if (at.rank != 0) return;
     emit(combine{1, all_blocks(2), side::right});
     emit(combine{2, one_block(0), side::right});
@@ -95,11 +95,11 @@ TEST_CASE("undeclared_overlap: a round that writes what it sends says so") {
 
 TEST_CASE("absent_value: nobody sends or folds into what has not arrived") {
   constexpr auto sends_early = [](place at, int, auto& emit) {
-    if (at.rank == 1) emit(send{0, one_block(0)});
-    if (at.rank == 0) emit(recv{1, one_block(0)});
+    if (at.rank == 1) emit(send_to{0, one_block(0)});
+    if (at.rank == 0) emit(recv_from{1, one_block(0)});
   };
   constexpr auto folds_early = [](place at, int, auto& emit) {
-    if (at.rank == 0) emit(send{1, one_block(0)});
+    if (at.rank == 0) emit(send_to{1, one_block(0)});
     if (at.rank == 1) emit(combine{0, one_block(0), side::right});
   };
   CHECK(fault_of<broadcast, scripted<sends_early>>(2) == fault::absent_value);
@@ -108,7 +108,7 @@ TEST_CASE("absent_value: nobody sends or folds into what has not arrived") {
 
 TEST_CASE("counted_twice: the full exchange over cyclic distances counts twice unless p is a power of two") {
   constexpr auto full_exchange = [](place at, int k, auto& emit) {
-    emit(send{(at.rank + (1 << k)) % at.size, one_block(0)});
+    emit(send_to{(at.rank + (1 << k)) % at.size, one_block(0)});
     emit(combine{(at.rank + at.size - (1 << k)) % at.size, one_block(0), side::left});
   };
   CHECK(fault_of<allreduce, scripted<full_exchange, 1, false, true, 2>>(3) == fault::counted_twice);
@@ -119,15 +119,15 @@ TEST_CASE("counted_twice: the full exchange over cyclic distances counts twice u
 
 TEST_CASE("unequal_sets: both ends of a message name the same blocks") {
   constexpr auto differ = [](place at, int, auto& emit) {
-    if (at.rank == 1) emit(send{0, one_block(1)});
+    if (at.rank == 1) emit(send_to{0, one_block(1)});
     if (at.rank == 0) emit(combine{1, one_block(0), side::right});
   };
   constexpr auto longer = [](place at, int, auto& emit) {
-    if (at.rank == 1) emit(send{0, all_blocks(2)});
+    if (at.rank == 1) emit(send_to{0, all_blocks(2)});
     if (at.rank == 0) emit(combine{1, one_block(0), side::right});
   };
   constexpr auto same_blocks = [](place at, int, auto& emit) {
-    if (at.rank == 1) emit(send{0, {0, 1, 2}});
+    if (at.rank == 1) emit(send_to{0, {0, 1, 2}});
     if (at.rank == 0) emit(combine{1, {2, -1, 2}, side::right});  // 2 is 0 modulo 2: the same blocks, written otherwise
   };
   CHECK(fault_of<reduce, scripted<differ, 2>>(2) == fault::unequal_sets);
@@ -137,7 +137,7 @@ TEST_CASE("unequal_sets: both ends of a message name the same blocks") {
 
 TEST_CASE("unmatched: messages are both sent and received") {
   constexpr auto only_sent = [](place at, int, auto& emit) {
-    if (at.rank == 1) emit(send{0, one_block(0)});
+    if (at.rank == 1) emit(send_to{0, one_block(0)});
   };
   constexpr auto only_received = [](place at, int, auto& emit) {
     if (at.rank == 0) emit(combine{1, one_block(0), side::right});
@@ -148,12 +148,12 @@ TEST_CASE("unmatched: messages are both sent and received") {
 
 TEST_CASE("deadlock: ranks that wait for each other in a circle, a round apart") {
   constexpr auto receive_first = [](place at, int k, auto& emit) {
-    if (k == 0) emit(recv{(at.rank + 1) % at.size, one_block(0)});
-    if (k == 1) emit(send{(at.rank + at.size - 1) % at.size, one_block(0)});
+    if (k == 0) emit(recv_from{(at.rank + 1) % at.size, one_block(0)});
+    if (k == 1) emit(send_to{(at.rank + at.size - 1) % at.size, one_block(0)});
   };
   constexpr auto send_first = [](place at, int k, auto& emit) {
-    if (k == 0) emit(send{(at.rank + 1) % at.size, one_block(0)});
-    if (k == 1) emit(recv{(at.rank + at.size - 1) % at.size, one_block(0)});
+    if (k == 0) emit(send_to{(at.rank + 1) % at.size, one_block(0)});
+    if (k == 1) emit(recv_from{(at.rank + at.size - 1) % at.size, one_block(0)});
   };
   CHECK(fault_of<reduce, scripted<receive_first, 1, false, false, 2>>(3) == fault::deadlock);
   CHECK(fault_of<reduce, scripted<send_first, 1, false, false, 2>>(3) == fault::deadlock);  // sends wait for receives
@@ -161,8 +161,8 @@ TEST_CASE("deadlock: ranks that wait for each other in a circle, a round apart")
 
 TEST_CASE("wrong_result: something is missing, or in another's place") {
   constexpr auto overwrites = [](place at, int, auto& emit) {
-    if (at.rank == 1) emit(send{0, one_block(0)});
-    if (at.rank == 0) emit(recv{1, one_block(0)});
+    if (at.rank == 1) emit(send_to{0, one_block(0)});
+    if (at.rank == 0) emit(recv_from{1, one_block(0)});
   };
   CHECK(fault_of<reduce, scripted<nothing>>(2) == fault::wrong_result);
   CHECK(fault_of<reduce, scripted<overwrites>>(2) == fault::wrong_result);
@@ -173,7 +173,7 @@ TEST_CASE("wrong_result: something is missing, or in another's place") {
 
 TEST_CASE("out_of_order: a claim of rank order is checked") {
   constexpr auto wrong_side = [](place at, int, auto& emit) {
-    if (at.rank == 1) emit(send{0, one_block(0)});
+    if (at.rank == 1) emit(send_to{0, one_block(0)});
     if (at.rank == 0) emit(combine{1, one_block(0), side::left});
   };
   CHECK(fault_of<reduce, scripted<wrong_side, 1, true>>(2) == fault::out_of_order);
@@ -182,7 +182,7 @@ TEST_CASE("out_of_order: a claim of rank order is checked") {
 
 TEST_CASE("ranks_differ: in an allreduce all ranks compute the same expression") {
   constexpr auto own_first = [](place at, int, auto& emit) {
-    emit(send{1 - at.rank, one_block(0)});
+    emit(send_to{1 - at.rank, one_block(0)});
     emit(combine{1 - at.rank, one_block(0), side::right});
   };
   CHECK(fault_of<allreduce, scripted<own_first, 1, false, true>>(2) == fault::ranks_differ);
@@ -204,12 +204,12 @@ TEST_CASE("wrong_slots: destinations and sources are bijections, and blocks at h
   constexpr auto same = [](place, int) { return 0; };
   constexpr auto by_rank = [](place, int slot) { return slot; };
   constexpr auto swap_slot_1 = [](place at, int, auto& emit) {
-    emit(send{1 - at.rank, one_block(1)});
-    emit(recv{1 - at.rank, one_block(1)});
+    emit(send_to{1 - at.rank, one_block(1)});
+    emit(recv_from{1 - at.rank, one_block(1)});
   };
   constexpr auto swap_all = [](place at, int, auto& emit) {
-    emit(send{1 - at.rank, all_blocks(2)});
-    emit(recv{1 - at.rank, all_blocks(2)});
+    emit(send_to{1 - at.rank, all_blocks(2)});
+    emit(recv_from{1 - at.rank, all_blocks(2)});
   };
   CHECK(fault_of<alltoall, slots<right, right, swap_slot_1>>(2) == fault::none);
   CHECK(fault_of<alltoall, slots<same, right, swap_slot_1>>(2) == fault::wrong_slots);

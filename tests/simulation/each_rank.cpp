@@ -46,12 +46,12 @@ bool contains(const std::string& text, const char* part) { return text.find(part
 TEST_CASE("ranks may be in different rounds: what comes early is kept until its round") {
   // Rank 0 sends to rank 1 in each round; rank 1 first waits for the slow rank 2.
   constexpr auto chain = [](place at, int k, auto& emit) {
-    if (at.rank == 0) emit(send{1, one_block(0)});
+    if (at.rank == 0) emit(send_to{1, one_block(0)});
     if (at.rank == 1 && k == 0) emit(combine{2, one_block(0), side::left});
-    if (at.rank == 1 && k > 0) emit(recv{0, one_block(0)});
-    if (at.rank == 2 && k == 2) emit(send{1, one_block(0)});
-    if (at.rank == 0 && k == 2) emit(recv{2, one_block(0)});
-    if (at.rank == 2 && k == 1) emit(send{0, one_block(0)});
+    if (at.rank == 1 && k > 0) emit(recv_from{0, one_block(0)});
+    if (at.rank == 2 && k == 2) emit(send_to{1, one_block(0)});
+    if (at.rank == 0 && k == 2) emit(recv_from{2, one_block(0)});
+    if (at.rank == 2 && k == 1) emit(send_to{0, one_block(0)});
   };
   // Rank 0: three sends of 5 bytes, the first two of which rank 1 receives.
   const scripted<chain, 3> s{};
@@ -64,16 +64,16 @@ TEST_CASE("messages between two ranks are matched in the order in which they wer
   // Two messages of one round to one peer, apart: the first is stored, the second folded, and folding takes long.
   constexpr auto twice = [](place at, int, auto& emit) {
     if (at.rank == 0) {
-      emit(send{1, one_block(0)});
-      emit(send{2, one_block(0)});
-      emit(send{1, one_block(0)});
+      emit(send_to{1, one_block(0)});
+      emit(send_to{2, one_block(0)});
+      emit(send_to{1, one_block(0)});
     } else if (at.rank == 1) {
-      emit(recv{0, one_block(0)});
+      emit(recv_from{0, one_block(0)});
       emit(combine{2, one_block(0), side::left});
       emit(combine{0, one_block(0), side::left});
     } else {
-      emit(recv{0, one_block(0)});
-      emit(send{1, one_block(0)});
+      emit(recv_from{0, one_block(0)});
+      emit(send_to{1, one_block(0)});
     }
   };
   network net = plain;
@@ -91,10 +91,10 @@ TEST_CASE("sends leave in listed order, arrivals are taken in as they come") {
       emit(combine{1, one_block(0), side::left});
       emit(combine{2, one_block(0), side::left});
     }
-    if (at.rank == 1 && k == 1) emit(send{0, one_block(0)});
-    if (at.rank == 1 && k == 0) emit(recv{3, one_block(0)});
-    if (at.rank == 3 && k == 0) emit(send{1, one_block(0)});
-    if (at.rank == 2 && k == 0) emit(send{0, one_block(0)});
+    if (at.rank == 1 && k == 1) emit(send_to{0, one_block(0)});
+    if (at.rank == 1 && k == 0) emit(recv_from{3, one_block(0)});
+    if (at.rank == 3 && k == 0) emit(send_to{1, one_block(0)});
+    if (at.rank == 2 && k == 0) emit(send_to{0, one_block(0)});
   };
   network net = plain;
   net.fold = 50;
@@ -107,8 +107,8 @@ TEST_CASE("sends leave in listed order, arrivals are taken in as they come") {
 
 TEST_CASE("a round waits until its sends have left") {
   constexpr auto stream = [](place at, int, auto& emit) {
-    if (at.rank == 0) emit(send{1, one_block(0)});
-    if (at.rank == 1) emit(recv{0, one_block(0)});
+    if (at.rank == 0) emit(send_to{1, one_block(0)});
+    if (at.rank == 1) emit(recv_from{0, one_block(0)});
   };
   std::vector<double> finish(2);
   simulate_each_rank(scripted<stream, 4>{}, 2, 3, plain, finish);
@@ -139,8 +139,9 @@ struct pipelined_chain {
   void round(place at, int k, Emit&& emit) const {
     ++asked;
     if (const int j = k - at.rank; j >= 0 && j < segments && at.rank + 1 < at.size)
-      emit(send{at.rank + 1, one_block(j)});
-    if (const int j = k - at.rank + 1; j >= 0 && j < segments && at.rank > 0) emit(recv{at.rank - 1, one_block(j)});
+      emit(send_to{at.rank + 1, one_block(j)});
+    if (const int j = k - at.rank + 1; j >= 0 && j < segments && at.rank > 0)
+      emit(recv_from{at.rank - 1, one_block(j)});
   }
 };
 static_assert(schedule<pipelined_chain>);
@@ -176,8 +177,8 @@ struct own_fold {
   constexpr int blocks(int) const { return 4; }
   template <class Emit>
   constexpr void round(place at, int k, Emit&& emit) const {
-    if (k == 1 && at.rank == 0) emit(send{1, one_block(0)});
-    if (k == 1 && at.rank == 1) emit(recv{0, one_block(0)});
+    if (k == 1 && at.rank == 0) emit(send_to{1, one_block(0)});
+    if (k == 1 && at.rank == 1) emit(recv_from{0, one_block(0)});
     if (k == 0 && at.rank == 0) emit(reduce_local{{1, 1, 2}, side::left, 1, 0});
   }
 };
@@ -194,7 +195,7 @@ TEST_CASE("folding blocks of its own keeps a rank's processor busy") {
 
 TEST_CASE("what cannot be simulated is said with its value") {
   constexpr auto nothing = [](place, int, auto&) {};
-  constexpr auto far = [](place at, int, auto& emit) { emit(send{at.rank + 7, one_block(0)}); };
+  constexpr auto far = [](place at, int, auto& emit) { emit(send_to{at.rank + 7, one_block(0)}); };
   const scripted<nothing, 1> s{};
   CHECK(contains(error_of(s, 0), "simulate: 0 ranks, not 1 or more"));
   CHECK(contains(error_of(scripted<far, 1>{}, 2), "rank 0 of 2 names rank 7 as its peer"));

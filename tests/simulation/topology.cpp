@@ -26,8 +26,8 @@ struct shifted {
   constexpr int blocks(int) const { return 1; }
   template <class Emit>
   constexpr void round(place at, int, Emit&& emit) const {
-    if (at.rank < Senders) emit(send{at.rank + To, one_block(0)});
-    if (at.rank >= To && at.rank < To + Senders) emit(recv{at.rank - To, one_block(0)});
+    if (at.rank < Senders) emit(send_to{at.rank + To, one_block(0)});
+    if (at.rank >= To && at.rank < To + Senders) emit(recv_from{at.rank - To, one_block(0)});
   }
 };
 

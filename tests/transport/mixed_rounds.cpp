@@ -41,13 +41,13 @@ struct give_then_show {
     template <class Emit>
     constexpr void round(place at, int k, Emit&& emit) const {
       if (k == 0 && at.rank == 0) {
-        emit(tutti::send{1, one_by_one});
+        emit(tutti::send_to{1, one_by_one});
       } else if (k == 0) {
         emit(tutti::combine{0, one_by_one, tutti::side::left});
       } else if (at.rank == From) {
-        emit(tutti::send{1 - From, in_one_run});
+        emit(tutti::send_to{1 - From, in_one_run});
       } else {
-        emit(tutti::recv{From, in_one_run});
+        emit(tutti::recv_from{From, in_one_run});
       }
     }
   };

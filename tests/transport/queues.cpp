@@ -236,6 +236,33 @@ TEST_CASE("the choice of an algorithm, and averages, on queues") {
   }
 }
 
+TEST_CASE("messages between two ranks on queues") {
+  const deadline limit(60s);
+  for (const bool lends : {false, true}) {
+    CAPTURE(lends);
+    run_on_queues(3, lends, [](communicator& comm) {
+      for (const std::size_t n : {0U, 1U, 100000U}) {
+        ints in(n);
+        const int next = (comm.rank() + 1) % 3;
+        const int before = (comm.rank() + 2) % 3;
+        tutti::sendrecv(comm, next, values(comm.rank(), 0, n), before, in);
+        expect(in == values(before, 0, n), "sendrecv");
+        if (comm.rank() == 0) tutti::send(comm, 1, in);
+        if (comm.rank() == 1) tutti::recv(comm, 0, in);
+        if (comm.rank() == 1) expect(in == values(2, 0, n), "send and recv");
+      }
+    });
+    const auto differing = outcome_of([&] {
+      run_on_queues(2, lends, [](communicator& comm) {
+        ints data(comm.rank() == 0 ? 10 : 20);
+        if (comm.rank() == 0) tutti::send(comm, 1, data);
+        if (comm.rank() == 1) tutti::recv(comm, 0, data);
+      });
+    });
+    CHECK(differing.kind == "mismatch");
+  }
+}
+
 TEST_CASE("failures, mismatches and deadlines on queues") {
   const deadline limit(60s);
   for (const bool lends : {false, true}) {

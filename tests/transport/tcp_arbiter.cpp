@@ -221,6 +221,42 @@ TEST_CASE("F1 who sees a mismatch makes both ranks tell what they called, and th
   }
 }
 
+TEST_CASE("what a rank receives is not what another has sent: that one tells what it was") {
+  const call_signature sends = tutti::message_signature("send", call::outgoing, "int", 4);
+  const call_signature receives = tutti::message_signature("recv", call::incoming, "float", 4);
+  const auto one = [](const call& c) {
+    const auto calls = std::make_shared<recorded_calls>();
+    calls->add(recorded_call(c));
+    return calls;
+  };
+  const call received{&receives, call::between(3, 1), 7, 10, -1, {"here.cpp", 2}};
+  control_message m;
+  m.kind = control_kind::differs;
+  m.peer = 3;
+  m.calls = one(received);
+  for (const std::uint64_t number : {7U, 8U}) {
+    table t(4);
+    CHECK(t.says(1, m));
+    CHECK_FALSE(t.answers(1, 0));
+    CHECK(t.told_of(3, control_kind::asks)[0].number == control_message::all_messages);
+    CHECK(t.answers(3, 9, one({&sends, call::between(3, 1), number, 20, -1, {"there.cpp", 1}})));
+    const std::string sent = number == 7 ? "send of 20 x int (4 bytes each) to rank 1, message 7 at there.cpp:1"
+                                         : "a send to rank 1 that does not fit, message 7, too many messages ago to "
+                                           "say more";
+    t.check_verdict(errc::mismatch, 1,
+                    "rank 1 called recv of 10 x float (4 bytes each) from rank 3, message 7 at here.cpp:2; rank 3 "
+                    "called " +
+                        sent);
+  }
+  // Not its own, not of that rank, or no message.
+  table t(4);
+  CHECK_FALSE(t.says(2, m));
+  m.peer = 0;
+  CHECK_FALSE(t.says(1, m));
+  m.calls = log_of(barrier, 1);
+  CHECK_FALSE(t.says(1, m));
+}
+
 TEST_CASE("a rank that dies before it says what it called is to blame") {
   table t(3);
   CHECK(t.says(0, control_kind::differs, 2));

@@ -8,6 +8,7 @@
 #include <tutti/communicator/launch.hpp>
 #include <tutti/core/descriptor.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/tcp/lane.hpp>
 
 #include <arpa/inet.h>
@@ -162,7 +163,12 @@ class wired_group {
     while (read(wake_.get(), &news, sizeof news) > 0) {
     }
   }
-  void write_call(const tutti::call& c) noexcept { log_.write(c); }
+  void write_call(const tutti::call& c) noexcept { c.is_message() ? messages_.write(c) : log_.write(c); }
+  [[noreturn]] void misfit(const tutti::call& received) {
+    const int from = received.from();
+    fail(tutti::detail::misfit(received, all_->group(from).messages_.find(from, rank_, received.history)));
+    raise();
+  }
   [[noreturn]] void disagree(int peer) {
     fail(tutti::detail::disagreement(rank_, log_, peer, all_->group(peer).log_));
     raise();
@@ -203,6 +209,7 @@ class wired_group {
   tutti::owned_array<tutti::detail::tcp_connection> connections_;
   descriptor_owner wake_;
   tutti::detail::call_log log_;
+  tutti::detail::message_log messages_;
   std::atomic<bool> left_{false};
 };
 

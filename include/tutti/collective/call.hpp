@@ -166,15 +166,16 @@ call make_call(Comm& comm, std::size_t count, int root, call_site where) {
   return comm.next_call(signature<C, A, T, Op>, count, root, where);
 }
 
-/// What a blocking collective does after each look in vain: it waits, and what is pending besides goes on meanwhile.
+/// What a blocking call does after each look in vain: it waits, and what is pending besides goes on meanwhile.
 template <class Comm>
 struct waiting {
   Comm& comm;
+  typename Comm::lane_type& lane;
   bool waited = false;
 
   bool operator()() {
     waited = true;
-    comm.lane().idle();
+    lane.idle();
     if (comm.pending().next() != nullptr) [[unlikely]]
       comm.progress();
     return true;
@@ -201,7 +202,7 @@ TUTTI_ALWAYS_INLINE inline void run_schedule(Comm& comm, const call& c, const S&
     lane.open(c);
     round_memory<Storage, Op> memory{storage, op, comm.scratch(), policy_for<Comm, S>(streaming), S::overlapping};
     execution<S, Storage, Op> execution(schedule, comm.place(), memory);
-    waiting<Comm> wait{comm};
+    waiting<Comm> wait{comm, lane};
     execution.advance(lane, wait);
     if (wait.waited) lane.awake();
   } catch (const std::exception& e) {

@@ -44,7 +44,7 @@ class open_round {
     arrivals_.clear();
     locals_.clear();
   }
-  TUTTI_ALWAYS_INLINE void add(const send& step) {
+  TUTTI_ALWAYS_INLINE void add(const send_to& step) {
     sends_.add(step.peer, blocks_in(memory_->storage, step.what, step.vector), memory_->scratch);
   }
   void add(const reduce_local& step) { locals_.add(memory_->storage, step, memory_->scratch); }

@@ -16,7 +16,7 @@
 namespace tutti::detail {
 
 enum class arrival_kind : unsigned char { overwrite, left, right };
-TUTTI_ALWAYS_INLINE constexpr arrival_kind kind_of(const recv&) { return arrival_kind::overwrite; }
+TUTTI_ALWAYS_INLINE constexpr arrival_kind kind_of(const recv_from&) { return arrival_kind::overwrite; }
 TUTTI_ALWAYS_INLINE constexpr arrival_kind kind_of(const combine& step) {
   return step.operand == side::left ? arrival_kind::left : arrival_kind::right;
 }

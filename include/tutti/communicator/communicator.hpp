@@ -11,6 +11,7 @@
 #include <tutti/core/inline.hpp>
 #include <tutti/core/memory.hpp>
 #include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
 #include <tutti/core/place.hpp>
 #include <tutti/core/progress.hpp>
 #include <tutti/core/transport.hpp>
@@ -43,6 +44,7 @@ class communicator {
   communicator& operator=(const communicator&) = delete;
   ~communicator() {
     for (pending_lane* const l : pending_lanes_) delete l;
+    delete messages_;
     if (shared_ != nullptr && --shared_->users == 0) delete shared_;
   }
 
@@ -167,6 +169,21 @@ class communicator {
                              [&] { return new pending_lane(transport_.make_lane(1 + static_cast<int>(index))); });
     return *l;
   }
+  /// The lane of messages between two ranks, and how many there were with each.
+  struct message_lane {
+    message_lane(lane_type l, int size)
+        : lane(std::move(l)), sent(static_cast<std::size_t>(size)), received(static_cast<std::size_t>(size)) {}
+    lane_type lane;
+    owned_array<std::uint64_t> sent;
+    owned_array<std::uint64_t> received;
+  };
+  /// Made when it is first asked for.
+  message_lane& messages() {
+    if (messages_ == nullptr) [[unlikely]]
+      messages_ = detail::allocating(sizeof(message_lane), "the lane of messages between two ranks",
+                                     [&] { return new message_lane(transport_.make_lane(1 + max_pending), size()); });
+    return *messages_;
+  }
   /// The list of collectives in progress: those of this communicator and of the others that share it.
   in_progress& pending() { return *pending_; }
   /// Advances what is pending.
@@ -209,6 +226,7 @@ class communicator {
   std::uint64_t history_ = 0;
   std::uint64_t started_ = 0;
   pending_lane* pending_lanes_[max_pending] = {};
+  message_lane* messages_ = nullptr;
   in_progress own_pending_{nullptr};
   in_progress* pending_ = &own_pending_;
   shared_progress* shared_ = nullptr;

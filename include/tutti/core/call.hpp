@@ -34,9 +34,20 @@ struct call_signature {
   }
 };
 
+/// What is known at compile time of one end of a message: `verb` and `direction` (`call::outgoing`, `call::incoming`)
+/// are for describing it; the hash is the same at both ends.
+constexpr call_signature message_signature(std::string_view verb, std::string_view direction, std::string_view type,
+                                           std::size_t element_size) {
+  call_signature s(verb, {}, type, direction, element_size);
+  s.hash = call_signature("message", {}, type, {}, element_size).hash;
+  return s;
+}
+
 /// One call of a collective on one rank. `sequence` counts the calls on the communicator from 1; `history` is the
-/// fingerprint of the call before; `root` is -1 where the
-/// collective has none.
+/// fingerprint of the call before; `root` is -1 where the collective has none.
+///
+/// Or one end of a message between two ranks, which is no collective: `sequence` tells which two (`between`), and
+/// `history` counts the messages from the one rank to the other, from 1.
 struct call {
   const call_signature* signature = nullptr;
   std::uint64_t sequence = 0;
@@ -44,6 +55,19 @@ struct call {
   std::size_t count = 0;
   int root = -1;
   call_site where = {};
+
+  /// What stands for the sequence of a message: no collective ever has such a one.
+  static constexpr std::uint64_t between(int from, int to) {
+    return std::uint64_t{1} << 63 | static_cast<std::uint64_t>(from) << 31 | static_cast<std::uint64_t>(to);
+  }
+  TUTTI_ALWAYS_INLINE constexpr bool is_message() const { return sequence >> 63 != 0; }
+  // Of a message: between whom, whether this is the sender's end, and who is at the other.
+  constexpr int from() const { return static_cast<int>(sequence >> 31 & 0x7fffffff); }
+  constexpr int to() const { return static_cast<int>(sequence & 0x7fffffff); }
+  constexpr bool is_outgoing() const { return signature->operation == outgoing; }
+  constexpr int peer() const { return is_outgoing() ? to() : from(); }
+  static constexpr std::string_view outgoing = "to";
+  static constexpr std::string_view incoming = "from";
 
   /// A number that is the same on every rank exactly if this call and all before it fit together (up to 64-bit hash
   /// collisions). It rides in every message.
@@ -56,13 +80,18 @@ struct call {
   }
 
   /// The call in words: "allreduce of 100 x float (4 bytes each) with std::plus<void> by ring, call 7 at
-  /// main.cpp:12".
+  /// main.cpp:12"; "send of 100 x float (4 bytes each) to rank 2, message 7 at main.cpp:12".
   [[gnu::noinline, gnu::cold]] std::string describe() const {
     if (signature == nullptr) return "no call";
     message text;
     text << signature->collective;
     if (!signature->type.empty())
       text << " of " << count << " x " << signature->type << " (" << signature->element_size << " bytes each)";
+    if (is_message()) {
+      text << " " << signature->operation << " rank " << peer() << ", message " << history << " at " << where.file
+           << ":" << where.line;
+      return text;
+    }
     if (!signature->operation.empty()) text << " with " << signature->operation;
     if (root >= 0) text << " root " << root;
     text << " by " << signature->algorithm << ", call " << sequence << " at " << where.file << ":" << where.line;

@@ -14,14 +14,14 @@ enum class side : unsigned char { left, right };
 ///
 /// Here and below, `vector` tells which of a rank's vectors the blocks belong to, for schedules that work on several:
 /// 0 is the one that begins as the caller's input.
-struct send {
+struct send_to {
   int peer;
   block_set what;
   int vector = 0;
 };
 
 /// Receive the blocks, overwriting what is there.
-struct recv {
+struct recv_from {
   int peer;
   block_set what;
   int vector = 0;
@@ -49,9 +49,9 @@ struct reduce_local {
 };
 
 template <class Step>
-inline constexpr bool is_send = std::is_same_v<Step, send>;
+inline constexpr bool is_send = std::is_same_v<Step, send_to>;
 template <class Step>
-inline constexpr bool is_recv = std::is_same_v<Step, recv>;
+inline constexpr bool is_recv = std::is_same_v<Step, recv_from>;
 template <class Step>
 inline constexpr bool is_combine = std::is_same_v<Step, combine>;
 template <class Step>

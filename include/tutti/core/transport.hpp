@@ -18,7 +18,9 @@ namespace tutti {
 /// A lane carries one collective at a time, independent of the other lanes of its rank. Messages between two ranks on
 /// one lane arrive in the order they were sent. No call blocks.
 ///
-/// - `open(call)`: a collective begins; every message until the next `open` carries its fingerprint.
+/// - `open(call)`: a collective begins; every message that is sent until the next `open` carries its fingerprint, also
+///   one that has to wait, and every message that is looked for must have it. What others compare among each other's
+///   collectives leaves out one end of a message (`call::is_message`).
 /// - `begin_round()`: the sends that follow read memory as it is now.
 /// - `send(peer, data, bytes, copy)`: starts a send. With `copy` the bytes are copied away at once if there is room;
 ///   returns whether they were: if not, they stay unchanged until `settled()`.

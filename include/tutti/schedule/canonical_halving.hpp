@@ -37,7 +37,7 @@ struct canonical_halving {
       each_subset(played, [&](int others) {
         const int partner = (at.rank | others) ^ bit;
         if (const block_set what = kept_by(partner, bit, last); what.count > 0) {
-          emit(send{player_of(partner, last), what});
+          emit(send_to{player_of(partner, last), what});
         }
       });
       const side operand = (at.rank & bit) != 0 ? side::left : side::right;

@@ -40,7 +40,7 @@ struct census {
       const int to = at.rank + distance;
       const int from = at.rank - distance;
       if (!cut || (to < at.size && (grows || at.rank > 0))) {
-        emit(send{modulo(to, at.size), one_block(0), grows ? inclusive : exclusive});
+        emit(send_to{modulo(to, at.size), one_block(0), grows ? inclusive : exclusive});
       }
       if (cut && (grows ? from < 0 : from <= 0)) return;
       // Which windows the later rounds, or the caller, have a use for.
@@ -51,12 +51,12 @@ struct census {
       if (!keep_exclusive) {
         emit(combine{peer, one_block(0), side::left, inclusive});
       } else if (width == 0) {
-        emit(recv{peer, one_block(0), exclusive});
+        emit(recv_from{peer, one_block(0), exclusive});
         if (keep_inclusive) emit(reduce_local{one_block(0), side::left, exclusive, inclusive});
       } else if (!keep_inclusive) {
         emit(combine{peer, one_block(0), side::left, exclusive});
       } else {
-        emit(recv{peer, one_block(0), arriving});
+        emit(recv_from{peer, one_block(0), arriving});
         emit(reduce_local{one_block(0), side::left, arriving, inclusive});
         emit(reduce_local{one_block(0), side::left, arriving, exclusive});
       }

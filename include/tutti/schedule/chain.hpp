@@ -56,11 +56,11 @@ struct chain {
     constexpr void round(place at, int k, Emit&& emit) const {
       const stage s = stage_of(at);
       if (const int segment = s.leaving(k); s.sends() && s.exists(segment)) {
-        emit(send{at.rank + 1, one_block(segment), inclusive});
+        emit(send_to{at.rank + 1, one_block(segment), inclusive});
       }
       if (const int segment = s.arriving(k); s.receives() && s.exists(segment)) {
         if constexpr (Exclusive) {
-          emit(recv{at.rank - 1, one_block(segment), exclusive});
+          emit(recv_from{at.rank - 1, one_block(segment), exclusive});
           if (s.sends()) emit(reduce_local{one_block(segment), side::left, exclusive, inclusive});
         } else {
           emit(combine{at.rank - 1, one_block(segment), side::left});
@@ -91,7 +91,7 @@ struct chain {
       // Backwards, so that broadcast, the dual, goes forwards and an allreduce begins again with what is newest.
       const auto block = [&](int segment) { return one_block(segments - 1 - segment); };
       if (const int segment = s.leaving(k); s.sends() && s.exists(segment)) {
-        emit(send{modulo(at.rank - 1, at.size), block(segment)});
+        emit(send_to{modulo(at.rank - 1, at.size), block(segment)});
       }
       if (const int segment = s.arriving(k); s.receives() && s.exists(segment)) {
         emit(combine{modulo(at.rank + 1, at.size), block(segment), side::right});

@@ -125,7 +125,7 @@ struct circulant_pipelined {
       const int skip = detail::circulant_receptions::skip(skip_number(at.size, now), at.size);
       const int below = modulo(at.rank - skip, at.size);
       const int above = at.rank < at.size - skip ? at.rank + skip : at.rank - (at.size - skip);
-      if (const int block = received(at, now); block >= 0) emit(send{below, one_block(block)});
+      if (const int block = received(at, now); block >= 0) emit(send_to{below, one_block(block)});
       if (const int block = received({above, at.size}, now); block >= 0) {
         emit(combine{above, one_block(block), side::right});
       }

@@ -89,7 +89,7 @@ struct reduce_scatter_of {
     const detail::hops_of_round<R> hops(at.size, k);
     for (int port = 0; port < hops.count(); ++port) {
       const auto [by, what] = hops[port];
-      if (what.count > 0) emit(send{g.multiply(at.rank, by), g.translate(at.rank, what)});
+      if (what.count > 0) emit(send_to{g.multiply(at.rank, by), g.translate(at.rank, what)});
     }
     for (int port = 0; port < hops.count(); ++port) {
       const auto [by, what] = hops[port];
@@ -131,7 +131,7 @@ struct reduce_of {
     for (int port = 0; port < hops.count(); ++port) {
       const auto [by, what] = hops[port];
       if (detail::contains(what, g.multiply(g.inverse(at.rank), root), at.size)) {
-        emit(send{g.multiply(at.rank, by), one_block(0)});
+        emit(send_to{g.multiply(at.rank, by), one_block(0)});
       }
     }
     for (int port = 0; port < hops.count(); ++port) {
@@ -172,11 +172,11 @@ struct alltoall_of {
     const int ports = view::ports(at.size, k);
     for (int port = 0; port < ports; ++port) {
       const hop h = view::entry(at.size, k, port);
-      moved(at.size, k, h, [&](block_set slots) { emit(send{g.multiply(at.rank, h.by), slots}); });
+      moved(at.size, k, h, [&](block_set slots) { emit(send_to{g.multiply(at.rank, h.by), slots}); });
     }
     for (int port = 0; port < ports; ++port) {
       const hop h = view::entry(at.size, k, port);
-      moved(at.size, k, h, [&](block_set slots) { emit(recv{g.multiply(at.rank, g.inverse(h.by)), slots}); });
+      moved(at.size, k, h, [&](block_set slots) { emit(recv_from{g.multiply(at.rank, g.inverse(h.by)), slots}); });
     }
   }
 
@@ -211,13 +211,13 @@ struct scatter_of {
     const detail::hops_of_round<R> hops(at.size, k);
     for (int port = 0; port < hops.count() && left == 0; ++port) {
       const hop h = hops[port];
-      moved(at, k, h, [&](block_set blocks) { emit(send{g.multiply(at.rank, h.by), blocks}); });
+      moved(at, k, h, [&](block_set blocks) { emit(send_to{g.multiply(at.rank, h.by), blocks}); });
     }
     for (int port = 0; port < hops.count(); ++port) {
       const hop h = hops[port];
       if (nested && h.by != left) continue;  // its own block comes along the last hop of its way, and all others then
       const int from = g.multiply(at.rank, g.inverse(h.by));
-      moved({from, at.size}, k, h, [&](block_set blocks) { emit(recv{from, blocks}); });
+      moved({from, at.size}, k, h, [&](block_set blocks) { emit(recv_from{from, blocks}); });
     }
   }
   constexpr int next_round(place at, int k) const { return std::max(k, arrival(at)); }

@@ -26,8 +26,8 @@ struct flat {
     constexpr bool shared(place, int) const { return true; }
     template <class Emit>
     constexpr void round(place at, int, Emit&& emit) const {
-      for (int peer = at.rank + 1; peer < at.size; ++peer) emit(send{peer, one_block(peer)});
-      for (int peer = 0; peer < at.rank; ++peer) emit(send{peer, one_block(peer)});
+      for (int peer = at.rank + 1; peer < at.size; ++peer) emit(send_to{peer, one_block(peer)});
+      for (int peer = 0; peer < at.rank; ++peer) emit(send_to{peer, one_block(peer)});
       for (int peer = 0; peer < at.rank; ++peer) emit(combine{peer, one_block(at.rank), side::left});
       for (int peer = at.rank + 1; peer < at.size; ++peer) emit(combine{peer, one_block(at.rank), side::right});
     }
@@ -45,10 +45,10 @@ struct flat {
     constexpr bool shared(place, int) const { return true; }
     template <class Emit>
     constexpr void round(place at, int, Emit&& emit) const {
-      for (int peer = at.rank + 1; peer < at.size; ++peer) emit(send{peer, one_block(at.rank)});
-      for (int peer = 0; peer < at.rank; ++peer) emit(send{peer, one_block(at.rank)});
-      for (int peer = at.rank - 1; peer >= 0; --peer) emit(recv{peer, one_block(peer)});
-      for (int peer = at.size - 1; peer > at.rank; --peer) emit(recv{peer, one_block(peer)});
+      for (int peer = at.rank + 1; peer < at.size; ++peer) emit(send_to{peer, one_block(at.rank)});
+      for (int peer = 0; peer < at.rank; ++peer) emit(send_to{peer, one_block(at.rank)});
+      for (int peer = at.rank - 1; peer >= 0; --peer) emit(recv_from{peer, one_block(peer)});
+      for (int peer = at.size - 1; peer > at.rank; --peer) emit(recv_from{peer, one_block(peer)});
     }
   };
   using barrier = allgather;
@@ -67,8 +67,8 @@ struct flat {
     }
     template <class Emit>
     constexpr void round(place at, int, Emit&& emit) const {
-      for (int slot = 1; slot < at.size; ++slot) emit(send{destination(at, slot), one_block(slot)});
-      for (int slot = 1; slot < at.size; ++slot) emit(recv{source(at, slot), one_block(slot)});
+      for (int slot = 1; slot < at.size; ++slot) emit(send_to{destination(at, slot), one_block(slot)});
+      for (int slot = 1; slot < at.size; ++slot) emit(recv_from{source(at, slot), one_block(slot)});
     }
   };
 

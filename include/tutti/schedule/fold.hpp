@@ -40,14 +40,14 @@ struct folded {
       if (survives) {
         emit(combine{at.rank - 1, everything, side::left});
       } else {
-        emit(send{at.rank + 1, everything});
+        emit(send_to{at.rank + 1, everything});
       }
     } else if (k == last) {
       if (!paired) return;
       if (survives) {
-        emit(send{at.rank - 1, everything});
+        emit(send_to{at.rank - 1, everything});
       } else {
-        emit(recv{at.rank + 1, everything});
+        emit(recv_from{at.rank + 1, everything});
       }
     } else if (survives) {
       const int virtual_rank = paired ? at.rank / 2 : at.rank - extra;

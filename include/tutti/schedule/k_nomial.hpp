@@ -88,7 +88,7 @@ struct k_nomial {
       level(
           at, root, k,
           [&](int parent, int) {
-            emit(send{parent, one_block(0)});
+            emit(send_to{parent, one_block(0)});
           },
           [&](int child, int) {
             emit(combine{child, one_block(0), child < at.rank ? side::left : side::right});
@@ -110,10 +110,10 @@ struct k_nomial {
       level(
           at, root, k,
           [&](int parent, int end) {
-            emit(send{parent, {at.rank, 1, end - at.rank}});
+            emit(send_to{parent, {at.rank, 1, end - at.rank}});
           },
           [&](int child, int end) {
-            emit(recv{child, {child, 1, end - child}});
+            emit(recv_from{child, {child, 1, end - child}});
           });
     }
   };

@@ -22,8 +22,8 @@ struct naive {
     constexpr bool shared(place at, int) const { return at.size > 2; }
     template <class Emit>
     constexpr void round(place at, int, Emit&& emit) const {
-      for (int peer = at.rank + 1; peer < at.size; ++peer) emit(send{peer, one_block(0)});
-      for (int peer = 0; peer < at.rank; ++peer) emit(send{peer, one_block(0)});
+      for (int peer = at.rank + 1; peer < at.size; ++peer) emit(send_to{peer, one_block(0)});
+      for (int peer = 0; peer < at.rank; ++peer) emit(send_to{peer, one_block(0)});
       for (int peer = 0; peer < at.rank; ++peer) emit(combine{peer, one_block(0), side::left});
       for (int peer = at.rank + 1; peer < at.size; ++peer) emit(combine{peer, one_block(0), side::right});
     }

@@ -30,7 +30,7 @@ struct plus_one {
       const int last = at.size - 1;
       const int in_all = rounds(at);
       if (at.rank == last) {
-        for (int peer = k; peer < last; peer += in_all) emit(send{peer, one_block(peer)});
+        for (int peer = k; peer < last; peer += in_all) emit(send_to{peer, one_block(peer)});
         for (int peer = k; peer < last; peer += in_all) emit(combine{peer, one_block(last), side::right});
         return;
       }
@@ -51,14 +51,14 @@ struct plus_one {
       int held = nobody;  // the peer whose message still lacks the receiver's own block
       side operand = side::right;
       const auto complete = [&] {
-        if (held != nobody && sending) emit(send{held, one_block(held)});
+        if (held != nobody && sending) emit(send_to{held, one_block(held)});
         if (held != nobody && !sending) emit(combine{held, one_block(at.rank), operand});
         held = nobody;
       };
       const auto end_sends = [&] {
         if (!sending) return;
         complete();
-        if (exchanges) emit(send{last, one_block(last)});
+        if (exchanges) emit(send_to{last, one_block(last)});
         sending = false;
       };
       const auto pass_on = [&](auto step) {
@@ -111,7 +111,7 @@ struct plus_one {
         });
       }
       if (k != 0) return;
-      if (view.is_left_over()) emit(send{root, one_block(0)});
+      if (view.is_left_over()) emit(send_to{root, one_block(0)});
       if (at.rank == root) emit(combine{view.left_over(), one_block(0), side::right});
     }
   };
@@ -141,8 +141,8 @@ struct plus_one {
         });
       }
       if (k != 0) return;
-      if (at.rank == root) emit(send{view.left_over(), one_block(view.left_over())});
-      if (view.is_left_over()) emit(recv{root, one_block(at.rank)});
+      if (at.rank == root) emit(send_to{view.left_over(), one_block(view.left_over())});
+      if (view.is_left_over()) emit(recv_from{root, one_block(at.rank)});
     }
   };
 

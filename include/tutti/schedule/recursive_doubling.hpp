@@ -23,7 +23,7 @@ struct recursive_doubling {
     template <class Emit>
     constexpr void round(place at, int k, Emit&& emit) const {
       const int partner = at.rank ^ (1 << k);
-      emit(send{partner, one_block(0)});
+      emit(send_to{partner, one_block(0)});
       emit(combine{partner, one_block(0), partner < at.rank ? side::left : side::right});
     }
   };
@@ -41,7 +41,7 @@ struct recursive_doubling {
     template <class Emit>
     constexpr void round(place at, int k, Emit&& emit) const {
       const int distance = 1 << k;
-      if (at.rank + distance < at.size) emit(send{at.rank + distance, one_block(0)});
+      if (at.rank + distance < at.size) emit(send_to{at.rank + distance, one_block(0)});
       if (at.rank >= distance) emit(combine{at.rank - distance, one_block(0), side::left});
     }
   };
@@ -65,17 +65,17 @@ struct recursive_doubling {
       if (partner >= at.size) return;
       const bool keep = used_after(at, k);
       if (partner > at.rank) {
-        emit(send{partner, one_block(0), group});
+        emit(send_to{partner, one_block(0), group});
         if (keep) emit(combine{partner, one_block(0), side::right, group});
         return;
       }
-      if (used_after({partner, at.size}, k)) emit(send{partner, one_block(0), group});
+      if (used_after({partner, at.size}, k)) emit(send_to{partner, one_block(0), group});
       const bool first = at.rank % (1 << k) == 0;
       if (first) {
-        emit(recv{partner, one_block(0), below});
+        emit(recv_from{partner, one_block(0), below});
         if (keep) emit(reduce_local{one_block(0), side::left, below, group});
       } else if (keep) {
-        emit(recv{partner, one_block(0), arriving});
+        emit(recv_from{partner, one_block(0), arriving});
         emit(reduce_local{one_block(0), side::left, arriving, group});
         emit(reduce_local{one_block(0), side::left, arriving, below});
       } else {

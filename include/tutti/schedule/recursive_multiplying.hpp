@@ -34,7 +34,7 @@ struct recursive_multiplying {
       const int radix = left < Radix ? left : Radix;
       const int mine = (at.rank >> bit) & (radix - 1);
       const int first = at.rank - (mine << bit);
-      for (int i = 1; i < radix; ++i) emit(send{first + (((mine + i) & (radix - 1)) << bit), one_block(0)});
+      for (int i = 1; i < radix; ++i) emit(send_to{first + (((mine + i) & (radix - 1)) << bit), one_block(0)});
       for (int i = 0; i < radix; ++i)
         if (i != mine) emit(combine{first + (i << bit), one_block(0), i < mine ? side::left : side::right});
     }

@@ -45,8 +45,8 @@ enum class folds : unsigned char {
 
 namespace detail {
 struct step_archetype {
-  constexpr void operator()(send) const {}
-  constexpr void operator()(recv) const {}
+  constexpr void operator()(send_to) const {}
+  constexpr void operator()(recv_from) const {}
   constexpr void operator()(combine) const {}
   constexpr void operator()(reduce_local) const {}
 };

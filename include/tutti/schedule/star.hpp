@@ -24,7 +24,7 @@ struct star {
     template <class Emit>
     constexpr void round(place at, int, Emit&& emit) const {
       if (at.rank != root) {
-        emit(send{root, one_block(0)});
+        emit(send_to{root, one_block(0)});
         return;
       }
       for (int peer = 0; peer < root; ++peer) emit(combine{peer, one_block(0), side::left});
@@ -47,12 +47,12 @@ struct star {
     template <class Emit>
     constexpr void round(place at, int, Emit&& emit) const {
       if (at.rank != root) {
-        emit(send{root, one_block(at.rank)});
+        emit(send_to{root, one_block(at.rank)});
         return;
       }
       for (int i = 1; i < at.size; ++i) {
         const int peer = (root + i) % at.size;
-        emit(recv{peer, one_block(peer)});
+        emit(recv_from{peer, one_block(peer)});
       }
     }
   };

@@ -123,9 +123,9 @@ struct dual : detail::parameters<rooted<S>, segmented<S>> {
   constexpr void round(place at, int k, Emit&& emit) const {
     original().round(at, rounds(at) - 1 - k, [&](auto step) {
       if constexpr (is_send<decltype(step)>) {
-        emit(recv{step.peer, step.what});
+        emit(recv_from{step.peer, step.what});
       } else if constexpr (is_recv<decltype(step)> || is_combine<decltype(step)>) {
-        emit(send{step.peer, step.what});
+        emit(send_to{step.peer, step.what});
       }
     });
   }

@@ -40,7 +40,7 @@ struct two_tree {
         if (to_child) {
           emit(combine{peer, one_block(block), peer < rank ? side::left : side::right});
         } else {
-          emit(send{peer, one_block(block)});
+          emit(send_to{peer, one_block(block)});
         }
       });
     }

@@ -21,7 +21,8 @@ struct waiting_place {
 };
 
 inline message& operator<<(message& text, const waiting_place& at) {
-  return text << " in round " << at.round << " of " << at.during.describe();
+  if (!at.during.is_message()) text << " in round " << at.round << " of ";
+  return (at.during.is_message() ? text << " in " : text) << at.during.describe();
 }
 
 /// A message of the right call has not the size that is expected.
@@ -50,6 +51,7 @@ inline message& operator<<(message& text, const waiting_place& at) {
 template <class Last>
 int last_to_come(const waiting_place& at, int ranks, Last&& last) {
   int late = at.awaited;
+  if (at.during.is_message()) return late;
   for (int rank = 0; rank < ranks; ++rank)
     if (last(rank) < at.during.sequence && last(rank) < last(late)) late = rank;
   return late;
@@ -61,7 +63,7 @@ int last_to_come(const waiting_place& at, int ranks, Last&& last) {
   message text;
   text << "rank " << late << " was late: rank " << at.rank << " waited " << milliseconds << " ms for rank "
        << at.awaited << at;
-  if (!came) text << ", which that rank has not called";
+  if (!came && !at.during.is_message()) text << ", which that rank has not called";
   return {errc::timed_out, late, text};
 }
 

@@ -10,6 +10,7 @@
 #include <tutti/transport/call_log.hpp>
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/fork_guard.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/processes/failure_record.hpp>
 #include <tutti/transport/processes/family.hpp>
 #include <tutti/transport/processes/membership.hpp>
@@ -151,6 +152,7 @@ class processes_group : public processes_membership {
   }
 
   TUTTI_ALWAYS_INLINE void write_call(int rank, const call& c) { calls_.write(state(rank).log, c); }
+  [[gnu::noinline]] void write_message(int rank, const call& c) { calls_.write(state(rank).messages, c); }
   call call_of(int rank, std::uint64_t number) { return calls_.read(state(rank).log, number); }
   std::uint64_t last_call(int rank) { return state(rank).log.last(); }
 
@@ -273,6 +275,10 @@ class processes_group : public processes_membership {
   /// The two ranks have not made the same calls.
   [[gnu::noinline, gnu::cold]] void disagree(int one, int other) {
     fail(disagreement(one, calls_of{this, one}, other, calls_of{this, other}));
+  }
+  /// What a rank receives is not what the other has sent.
+  [[gnu::noinline, gnu::cold]] void misfit(const call& received) {
+    fail(detail::misfit(received, calls_.find(state(received.from()).messages, received)));
   }
   /// After every rank has left: fails the group if they have not all made the same calls on it and on the groups that
   /// still exist.

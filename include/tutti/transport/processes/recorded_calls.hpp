@@ -6,6 +6,7 @@
 #include <tutti/core/memory.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/processes/family.hpp>
 #include <tutti/transport/processes/shared_texts.hpp>
 
@@ -17,6 +18,7 @@ namespace tutti::detail {
 class recorded_calls {
  public:
   using log = basic_call_log<std::uint64_t, std::uint64_t>;
+  using message_log = basic_message_log<std::uint64_t, std::uint64_t>;
 
   explicit recorded_calls(processes_family& family) : family_(&family) {}
   recorded_calls(const recorded_calls&) = delete;
@@ -25,7 +27,8 @@ class recorded_calls {
     for (const known_signature& known : read_) delete known.signature;
   }
 
-  TUTTI_ALWAYS_INLINE void write(log& to, const call& c) {
+  template <class Log>
+  TUTTI_ALWAYS_INLINE void write(Log& to, const call& c) {
     const std::uint64_t signature = signatures_.find(c.signature, [&] { return family_->place_of(c.signature); });
     const std::uint64_t file = files_.find(c.where.file, [&] { return family_->place_of(c.where.file); });
     to.write(c, signature, file);
@@ -33,6 +36,12 @@ class recorded_calls {
   call read(const log& from, std::uint64_t number) {
     return from.read(
         number, [this](std::uint64_t place) { return signature_at(place); },
+        [this](std::uint64_t place) { return family_->memory.object<const char>(place); });
+  }
+  /// The other end of a message that is received, as its sender wrote it, if it still knows.
+  call find(const message_log& senders, const call& received) {
+    return senders.find(
+        received.from(), received.to(), received.history, [this](std::uint64_t place) { return signature_at(place); },
         [this](std::uint64_t place) { return family_->memory.object<const char>(place); });
   }
 

@@ -7,6 +7,7 @@
 #include <tutti/core/process.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/processes/failure_record.hpp>
 #include <tutti/transport/processes/piece_pool.hpp>
 #include <tutti/transport/processes/segment.hpp>
@@ -36,6 +37,7 @@ struct alignas(128) shared_rank {
   process_identity process;
   std::uint64_t probe;  // the address in the rank's process of a number that is known
   basic_call_log<std::uint64_t, std::uint64_t> log;
+  basic_message_log<std::uint64_t, std::uint64_t> messages;
 };
 
 /// What all ranks of a group share.

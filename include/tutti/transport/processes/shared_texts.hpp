@@ -54,6 +54,7 @@ class few_known {
 struct shared_signature {
   std::uint64_t lengths[4];  // collective, algorithm, type, operation: their texts follow, without anything between
   std::uint64_t element_size;
+  std::uint64_t hash;
 
   const char* text() const { return reinterpret_cast<const char*>(this + 1); }
   call_signature read() const {
@@ -66,7 +67,9 @@ struct shared_signature {
     const std::string_view collective = next(0);
     const std::string_view algorithm = next(1);
     const std::string_view type = next(2);
-    return {collective, algorithm, type, next(3), element_size};
+    call_signature result(collective, algorithm, type, next(3), element_size);
+    result.hash = hash;
+    return result;
   }
 
   /// Where a copy of the signature lies in the segment.
@@ -78,6 +81,7 @@ struct shared_signature {
     auto* const made = memory.object<shared_signature>(place);
     TUTTI_FAULT_POINT("texts.signature");
     made->element_size = s.element_size;
+    made->hash = s.hash;
     auto* to = memory.object<char>(place + sizeof(shared_signature));
     for (std::size_t i = 0; i < 4; ++i) {
       made->lengths[i] = parts[i].size();

@@ -23,11 +23,12 @@ namespace tutti::detail {
 /// - `where(data)`, `at(where)`: a place in such memory as it is told to others, not 0; and where it lies here;
 /// - `shows(data, bytes)`: whether the others can read these bytes where they are; `shows_all`: they always can;
 /// - `connect(lane, from, to)`, `boards(lane)`: the channels and boards of a lane; `bell_type`, `bell(rank)`: what a
-/// rank
-///   sleeps on, in whichever group it waits; `has_left(rank)`; `settle_departures(rank)`: of groups that the rank left
-///   while an exception passed it has left indeed, since it goes on;
-/// - `fail(failure)`, `failed()`, `check()`, `raise()`, `disagree(one, other)`: why the group became unusable;
-/// - `write_call(rank, call)`, `call_of(rank, number)`, `last_call(rank)`: what the ranks called;
+///   rank sleeps on, in whichever group it waits; `has_left(rank)`; `settle_departures(rank)`: of groups that the rank
+///   left while an exception passed it has left indeed, since it goes on;
+/// - `fail(failure)`, `failed()`, `check()`, `raise()`, `disagree(one, other)`, `misfit(call)`: why the group became
+///   unusable;
+/// - `write_call(rank, call)`, `write_message(rank, call)`, `call_of(rank, number)`, `last_call(rank)`: what the ranks
+///   called;
 /// - `look_for_dead()`: fails the group if a rank has gone without a word; `longest_nap`: between looks;
 /// - `waits_for_readers`: a failing rank waits until nobody reads its memory; else who has read it looks afterwards
 ///   whether the group has failed meanwhile, by `check_after_reading()`;
@@ -55,7 +56,11 @@ class shared_memory_lane : public lane_boards<Group> {
     fingerprint_ = c.fingerprint();
     round_ = -1;
     TUTTI_FAULT_POINT("lane.open");
-    group_->write_call(rank_, c);
+    if (c.is_message()) [[unlikely]] {
+      group_->write_message(rank_, call_);  // not what the compiler would then put into memory
+    } else {
+      group_->write_call(rank_, c);
+    }
     TUTTI_FAULT_POINT("lane.opened");
   }
 

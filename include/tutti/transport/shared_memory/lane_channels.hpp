@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace tutti::detail {
 
@@ -180,6 +181,7 @@ class lane_channels : public lane_waiting<Group> {
   struct queued_send {
     const std::byte* data;
     std::size_t bytes;
+    std::uint64_t fingerprint;  // of the call in which it was sent
     std::uint32_t next;
     bool copied;                                 // `data` is a copy
     std::byte held[message_slot::inline_bytes];  // a small copy, where `data` is null
@@ -329,6 +331,7 @@ class lane_channels : public lane_waiting<Group> {
     queued_send& q = queue_[place];
     q.data = data;
     q.bytes = bytes;
+    q.fingerprint = fingerprint_;
     q.next = none;
     q.copied = false;
     if (copy && bytes <= message_slot::inline_bytes) {
@@ -382,6 +385,12 @@ class lane_channels : public lane_waiting<Group> {
     }
   }
   bool send_queued(int peer, outgoing& o, const queued_send& q) {
+    const std::uint64_t now = std::exchange(fingerprint_, q.fingerprint);
+    const bool sent = send_as_queued(peer, o, q);
+    fingerprint_ = now;
+    return sent;
+  }
+  bool send_as_queued(int peer, outgoing& o, const queued_send& q) {
     if (q.data == nullptr) {
       post(peer, o, q.held, q.bytes, true);
     } else if (q.copied) {

@@ -62,6 +62,8 @@ class lane_waiting {
     TUTTI_FAULT_POINT("waiting.refuse");
     if (s.fingerprint == fingerprint_) {
       group_->fail(unexpected_size({rank_, peer, round_, call_}, s.size(), bytes));
+    } else if (call_.is_message()) {
+      group_->misfit(call_);
     } else {
       group_->disagree(rank_, peer);
     }
@@ -125,7 +127,7 @@ class lane_waiting {
     TUTTI_FAULT_POINT("waiting.look_around");
     group_->settle_departures(rank_);
     group_->look_for_dead();
-    for (int peer = 0; peer < group_->size(); ++peer) {
+    for (int peer = 0; !call_.is_message() && peer < group_->size(); ++peer) {
       if (peer == rank_) continue;
       const call theirs = group_->call_of(peer, call_.sequence);
       if (theirs.signature != nullptr && theirs.fingerprint() != fingerprint_) {

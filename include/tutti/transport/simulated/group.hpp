@@ -147,6 +147,7 @@ class simulated_group : public event_loop {
     e.fingerprint = c.fingerprint();
     e.round = -1;
     e.awaited = -1;
+    if (c.is_message()) return part.messages(e.rank).write(c);
     part.log(e.rank).write(c);
     compare_calls(e);
   }
@@ -328,6 +329,8 @@ class simulated_group : public event_loop {
   [[noreturn]] void refuse(const lane_end& e, int peer, const simulated_message& m, std::size_t bytes) {
     if (m.fingerprint == e.fingerprint) {
       fail(*e.part, unexpected_size({e.rank, peer, e.round, e.during}, m.bytes, bytes));
+    } else if (e.during.is_message()) {
+      fail(*e.part, misfit(e.during, e.part->messages(peer).find(peer, e.rank, e.during.history)));
     } else {
       disagree(*e.part, e.rank, peer);
     }

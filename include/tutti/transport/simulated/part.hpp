@@ -5,6 +5,7 @@
 #include <tutti/core/memory.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/simulated/lane_end.hpp>
 
@@ -54,6 +55,7 @@ class simulated_part {
   std::string described() const { return is_whole() ? std::string() : of_members({members_.begin(), members_.size()}); }
 
   call_log& log(int r) { return at(r).log; }
+  message_log& messages(int r) { return at(r).messages; }
   presence_in_part& presence(int r) { return at(r).presence; }
   array_list<lane_end*>& lanes(int r) { return at(r).lanes; }
   /// That rank's end of a lane; made by whoever asks first.
@@ -87,6 +89,7 @@ class simulated_part {
  private:
   struct member {
     call_log log;
+    message_log messages;
     array_list<lane_end*> lanes;
     presence_in_part presence = presence_in_part::absent;
   };

@@ -80,7 +80,8 @@ class tcp_arbiter {
       case control_kind::suspects:
         return is_other(from, m.peer) && suspects(m);
       case control_kind::differs:
-        return is_other(from, m.peer) && rank_in(m, m.peer) >= 0 && differs(from, m);
+        return is_other(from, m.peer) && rank_in(m, m.peer) >= 0 &&
+               (m.calls == nullptr ? differs(from, m) : misfits(from, m));
       case control_kind::late:
         return is_other(from, m.peer) && rank_in(m, m.peer) >= 0 && m.calls != nullptr && late(from, m);
       case control_kind::looks:
@@ -127,7 +128,7 @@ class tcp_arbiter {
     std::uint64_t last = 0;  // of the calls of one that has left
     std::uint64_t fingerprint = 0;
   };
-  enum class purpose : unsigned char { lost_connection, desertion, disagreement, lateness, ending };
+  enum class purpose : unsigned char { lost_connection, desertion, disagreement, misfit, lateness, ending };
   struct answer {
     int rank;
     bool here;
@@ -185,7 +186,7 @@ class tcp_arbiter {
   bool failed(int from, const control_message& m) {
     const int peer = m.peer < 0 ? from : rank_of_group(m, m.peer);
     if (m.code == errc::peer_failed && peer != from && (m.group != 0 || at(peer).left)) {
-      ask(purpose::desertion, from, m, {from, peer}, 1);
+      ask(purpose::desertion, from, m, {from, peer}, control_message::all_calls);
     } else {
       tell_verdict(m, m.reason());
     }
@@ -194,17 +195,24 @@ class tcp_arbiter {
   // A rank that is alive and has not left answers, and what it said before is known by then; the end of a dead one's
   // connection comes instead.
   bool suspects(const control_message& m) {
-    if (!at(m.peer).left) ask(purpose::lost_connection, m.peer, m, {m.peer}, 0);
+    if (!at(m.peer).left) ask(purpose::lost_connection, m.peer, m, {m.peer}, control_message::no_calls);
     return true;
   }
   bool differs(int from, const control_message& m) {
-    ask(purpose::disagreement, from, m, {from, m.peer}, 1);
+    ask(purpose::disagreement, from, m, {from, m.peer}, control_message::all_calls);
+    return true;
+  }
+  bool misfits(int from, const control_message& m) {
+    const call received = (*m.calls)[0].read();
+    if (!received.is_message() || received.from() != rank_in(m, m.peer) || received.to() != rank_in(m, from))
+      return false;
+    ask(purpose::misfit, from, m, {m.peer}, control_message::all_messages);
     return true;
   }
   bool late(int from, const control_message& m) {
     for (const question& q : questions_)
       if (q.what == purpose::lateness && same_communicator(q.why, m)) return true;  // who asked first is answered first
-    const std::uint64_t ticket = ask(purpose::lateness, from, m, ranks_of(m, size()), 0);
+    const std::uint64_t ticket = ask(purpose::lateness, from, m, ranks_of(m, size()), control_message::no_calls);
     if (ticket != 0) out_->expire(ticket, patience_ms);
     return true;
   }
@@ -277,7 +285,7 @@ class tcp_arbiter {
       why.peer = other.rank;
       why.group = other.group;
       why.members = other.members;
-      ask(purpose::ending, one.rank, why, {one.rank, other.rank}, 1);
+      ask(purpose::ending, one.rank, why, {one.rank, other.rank}, control_message::all_calls);
       return true;
     }
     return false;
@@ -339,6 +347,11 @@ class tcp_arbiter {
       case purpose::disagreement:
         decide(q.why, difference(q));
         return;
+      case purpose::misfit: {
+        const call received = (*q.why.calls)[0].read();
+        decide(q.why, detail::misfit(received, log(q.answers[0]).find(received.to(), received.history)));
+        return;
+      }
       case purpose::lateness:
         decide(q.why, lateness(q));
         return;

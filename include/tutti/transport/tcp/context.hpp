@@ -173,7 +173,10 @@ class basic_tcp_context {
   std::uint64_t news() const noexcept { return all_->state.news(); }
   void quiet() noexcept { all_->state.quiet(); }
 
-  void write_call(const call& c) noexcept { state_->log.write(c); }
+  void write_call(const call& c) noexcept {
+    if (c.is_message()) return state_->messages.write(c);
+    state_->log.write(c);
+  }
 
   /// A message of that rank belongs to another call.
   [[noreturn, gnu::noinline, gnu::cold]] void disagree(int peer) {
@@ -183,20 +186,27 @@ class basic_tcp_context {
                    message() << "rank " << rank_ << " and rank " << peer
                              << " called different things, and rank 0 cannot be asked which"});
   }
+  /// What this rank receives is not what the other has sent.
+  [[noreturn, gnu::noinline, gnu::cold]] void misfit(const call& received) {
+    TUTTI_FAULT_POINT("tcp.group.misfit");
+    control_message m = about_here(control_kind::differs, received.from());
+    m.calls = recorded(received);
+    report(std::move(m));
+    await_verdict(detail::misfit(received, {}));
+  }
   /// The deadline has passed.
   [[noreturn, gnu::noinline, gnu::cold]] void late(const waiting_place& at, long long milliseconds) {
     TUTTI_FAULT_POINT("tcp.group.late");
     control_message m = about_here(control_kind::late, at.awaited);
     m.round = at.round;
     m.milliseconds = milliseconds;
-    const auto during = std::make_shared<recorded_calls>();
-    during->add(recorded_call(at.during));
-    m.calls = during;
+    m.calls = recorded(at.during);
     report(std::move(m));
     await_verdict(too_late(at, at.awaited, milliseconds, true));
   }
   /// Who waits in vain for a while has the awaited rank compare what both call, as soon as that rank calls it.
   [[gnu::noinline, gnu::cold]] void look_around(const waiting_place& at) {
+    if (at.during.is_message()) return;
     TUTTI_FAULT_POINT("tcp.group.look_around");
     control_message m = about_here(control_kind::looks, at.awaited);
     m.members = nullptr;
@@ -232,6 +242,11 @@ class basic_tcp_context {
 
   int rank_of_group(int rank) const {
     return part_ == nullptr ? rank : (*part_->members())[static_cast<std::size_t>(rank)];
+  }
+  static std::shared_ptr<const recorded_calls> recorded(const call& c) {
+    const auto calls = std::make_shared<recorded_calls>();
+    calls->add(recorded_call(c));
+    return calls;
   }
   /// The same with the ranks of the whole group in its text.
   failure placed(failure f) const noexcept {

@@ -6,6 +6,7 @@
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/rank_list.hpp>
 
 #include <algorithm>
@@ -27,6 +28,7 @@ namespace tutti::detail {
 class tcp_context_state {
  public:
   call_log log;
+  message_log messages;
 
   TUTTI_ALWAYS_INLINE bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   failure why() {
@@ -111,6 +113,12 @@ class tcp_part_state : public tcp_context_state {
     fail(here);
   }
 
+  /// Which rank of the communicator that of the whole group is; -1: it is not in it.
+  int rank_of(int rank_of_group) const noexcept {
+    const auto at = std::find(members_->begin(), members_->end(), rank_of_group);
+    return at == members_->end() ? -1 : static_cast<int>(at - members_->begin());
+  }
+
   /// That rank of the whole group has left the communicator after that call.
   void leave(int rank, std::uint64_t last) noexcept {
     if (const int here = rank_of(rank); here >= 0)
@@ -134,12 +142,6 @@ class tcp_part_state : public tcp_context_state {
  private:
   using clock = std::chrono::steady_clock;
   static constexpr std::chrono::nanoseconds longest_unwinding = std::chrono::seconds(1);
-
-  /// -1: it is not in it.
-  int rank_of(int rank_of_group) const noexcept {
-    const auto at = std::find(members_->begin(), members_->end(), rank_of_group);
-    return at == members_->end() ? -1 : static_cast<int>(at - members_->begin());
-  }
 
   std::uint32_t number_;
   owned_array<std::atomic<std::uint64_t>> ends_;  // the number of the first call that a rank never makes; 0: none

@@ -34,8 +34,8 @@ namespace tutti::detail {
 ///   communicator;
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
 /// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
-/// - `calls()`: the log of this rank's calls; `part(number)`: the state of that communicator, or null if this rank has
-///   not been in it lately; `is_to_come(number)`: it may be in it one day;
+/// - `calls()`, `messages()`: the logs of this rank; `part(number)`: the state of that communicator, or null if this
+///   rank has not been in it lately; `is_to_come(number)`: it may be in it one day;
 /// - `trouble()`: why it can make no more connections, empty if it can.
 template <class Owner, class Socket = asio::ip::tcp::socket>
 class tcp_control {
@@ -187,7 +187,10 @@ class tcp_control {
     if (question.group == 0 || part != nullptr) {
       const call_log& log = part == nullptr ? owner_->calls() : part->log;
       m.number = log.last();
-      if (question.number != 0) m.calls = std::make_shared<recorded_calls>(log);
+      if (question.number == control_message::all_calls) m.calls = std::make_shared<recorded_calls>(log);
+      if (question.number == control_message::all_messages)
+        m.calls = part == nullptr ? std::make_shared<recorded_calls>(owner_->messages(), rank_)
+                                  : std::make_shared<recorded_calls>(part->messages, part->rank_of(rank_));
       if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
     } else if (!owner_->is_to_come(question.group)) {
       m.number = UINT64_MAX;  // it made all its calls, long ago

@@ -27,15 +27,17 @@ enum class control_kind : std::uint32_t {
   // A rank to the arbiter:
   failed,    ///< `group`, `members`, `code`, `peer`, `text`: why it must fail
   suspects,  ///< `peer`, `text`: the data connection to that rank is lost
-  differs,   ///< `group`, `members`, `peer`: a message of that rank belongs to another call
+  differs,   ///< `group`, `members`, `peer`: a message of that rank belongs to another call; `calls`: this end of a
+             ///< message that does not fit
   late,      ///< `group`, `members`, `peer`, `round`, `milliseconds`, `calls`: waited for so long for that rank, in
              ///< that call
   looks,     ///< `group`, `peer`, `number`, `fingerprint`: waits for that rank, in that call
   answers,   ///< `ticket`, `number`, `text`, `calls`: the last call, why no more connections can be made (or nothing),
-             ///< and all calls in the log if they were asked for
+             ///< and the calls in the log that was asked for
   goodbye,   ///< `number`, `fingerprint`: the rank has left, and this was its last call
   // The arbiter to a rank:
-  asks,      ///< `group`, `ticket`, `number`: are you there; 1: and what did you call
+  asks,      ///< `group`, `ticket`, `number`: are you there; 1: and what did you call; 2: and what did you send to
+             ///< single ranks
   watches,   ///< `group`, `peer`, `number`, `fingerprint`: that rank waits for you, in that call
   has_left,  ///< `group`, `peer`, `number`: that rank has left, after that call
   verdict,   ///< `group`, `code`, `peer`, `text`: why it has failed
@@ -62,6 +64,11 @@ struct control_message {
   std::shared_ptr<const recorded_calls> calls = {};
   std::uint32_t group = 0;
   std::shared_ptr<const std::vector<std::int32_t>> members = {};  // of that communicator, ranks of the whole group
+
+  // What `asks` asks for.
+  static constexpr std::uint64_t no_calls = 0;
+  static constexpr std::uint64_t all_calls = 1;
+  static constexpr std::uint64_t all_messages = 2;
 
   /// The failure that the message tells of.
   failure reason() const { return {code, peer, text}; }

@@ -28,8 +28,8 @@ namespace tutti::detail {
 /// - `number()`, the same on all its ranks, `rank()`, `size()`, `tuning()`, `connection(peer)`;
 /// - `lines()`, `line(i)`: all connections of the rank, also those to ranks that are not in this communicator;
 /// - `want(peer)`: the connection to that peer is needed;
-/// - `check()`, `fail(failure)`, `raise()`, `disagree(peer)`, `late(place, milliseconds)`: why it became unusable;
-///   `distrust(peer, header)`: what that peer sent makes no sense;
+/// - `check()`, `fail(failure)`, `raise()`, `disagree(peer)`, `misfit(call)`, `late(place, milliseconds)`: why it
+///   became unusable; `distrust(peer, header)`: what that peer sent makes no sense;
 /// - `lost(peer, what)`: the connection to that peer is broken; `has_left(peer)`, from the group; `never_calls(peer,
 ///   number)`: it has left the communicator before; `look_around(place)`;
 /// - `write_call(call)`;
@@ -186,7 +186,10 @@ class tcp_lane : public tcp_waiting<Group> {
   [[noreturn, gnu::noinline, gnu::cold]] void refuse(int peer, const tcp_header& came, std::size_t bytes) {
     TUTTI_FAULT_POINT("tcp_lane.refuse");
     awaited_ = peer;
-    if (came.fingerprint != fingerprint_) group_->disagree(peer);
+    if (came.fingerprint != fingerprint_) {
+      if (call_.is_message()) group_->misfit(call_);
+      group_->disagree(peer);
+    }
     group_->fail(unexpected_size(this->here(), static_cast<std::size_t>(came.bytes), bytes));
     group_->raise();
   }

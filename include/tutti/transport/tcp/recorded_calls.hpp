@@ -5,6 +5,7 @@
 
 #include <tutti/core/call.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/message_log.hpp>
 
 #include <array>
 #include <cstddef>
@@ -73,6 +74,11 @@ class recorded_calls {
       if (const call c = log.read(number); c.signature != nullptr) add(recorded_call(c));
   }
 
+  /// The messages in the log, which is that of rank `from`.
+  recorded_calls(const message_log& log, int from) {
+    log.each(from, [this](const call& c) { add(recorded_call(c)); });
+  }
+
   /// One more, as long as there is room; whether there was.
   bool add(recorded_call c) {
     if (size_ == most) return false;
@@ -93,6 +99,14 @@ class recorded_calls {
   call read(std::uint64_t sequence) const {
     for (std::size_t i = 0; i < size_; ++i)
       if (calls_[i].sequence == sequence) return calls_[i].read();
+    return {};
+  }
+  /// The message of that number to that rank, or a call without a signature.
+  call find(int to, std::uint64_t number) const {
+    for (std::size_t i = 0; i < size_; ++i) {
+      const call c = calls_[i].read();
+      if (c.is_message() && c.to() == to && c.history == number) return c;
+    }
     return {};
   }
 

@@ -175,6 +175,7 @@ class tcp_service {
   // ---- What the control plane tells
 
   const call_log& calls() const { return state_->log; }
+  const message_log& messages() const { return state_->messages; }
   std::shared_ptr<tcp_part_state> part(std::uint32_t number) { return state_->parts.find(number); }
   bool is_to_come(std::uint32_t number) { return state_->parts.is_to_come(number); }
   std::string trouble() const { return door_.shortage(); }

@@ -118,7 +118,7 @@ class tcp_waiting {
   /// What a rank has sent before it left has come once its connection has ended; the news of its leaving may come
   /// before. One that does not end within the tuning's `grace` is given up.
   void look_for_left() {
-    if (group_->never_calls(awaited_, call_.sequence)) give_up();
+    if (!call_.is_message() && group_->never_calls(awaited_, call_.sequence)) give_up();
     if (!group_->has_left(awaited_)) return;
     const connection_type& c = group_->connection(awaited_);
     const auto now = clock::now();

@@ -8,6 +8,7 @@
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
 #include <tutti/transport/failures.hpp>
+#include <tutti/transport/message_log.hpp>
 #include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
 #include <tutti/transport/shared_memory/heap_memory.hpp>
@@ -34,6 +35,7 @@ struct alignas(128) rank_state {
 
   std::atomic<stages> stage{absent};
   call_log log;
+  message_log messages;
 };
 
 /// What the ranks of one group of threads share: the whole, or a part of it, which is made by the first of its ranks
@@ -89,6 +91,7 @@ class threads_group {
   static bool shows(const std::byte*, std::size_t) { return true; }
 
   void write_call(int rank, const call& c) noexcept { state(rank).log.write(c); }
+  [[gnu::noinline]] void write_message(int rank, const call& c) noexcept { state(rank).messages.write(c); }
   call call_of(int rank, std::uint64_t number) { return state(rank).log.read(number); }
   std::uint64_t last_call(int rank) { return state(rank).log.last(); }
   bool has_left(int rank) {
@@ -242,6 +245,12 @@ class threads_group {
   /// The two ranks have not made the same calls.
   [[gnu::noinline, gnu::cold]] void disagree(int one, int other) {
     fail(disagreement(one, state(one).log, other, state(other).log));
+  }
+
+  /// What a rank receives is not what the other has sent.
+  [[gnu::noinline, gnu::cold]] void misfit(const call& received) {
+    const int from = received.from();
+    fail(detail::misfit(received, state(from).messages.find(from, received.to(), received.history)));
   }
 
  private:

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// send, recv and sendrecv over TCP.
+
+#include <doctest/doctest.h>
+#include <tutti/run_tcp.hpp>
+#include <tutti/tutti.hpp>
+
+#include <array>
+#include <csignal>
+#include <cstddef>
+#include <vector>
+
+#include "collective/messages.hpp"
+#include "deadline.hpp"
+#include "transport/tcp_job.hpp"
+
+using namespace test;
+using namespace std::chrono_literals;
+
+TEST_CASE("messages over TCP") {
+  const deadline limit(60s);
+  using checks = message_checks<tcp_communicator>;
+  checks{[](int ranks, const checks::work& f) { return outcomes_on_threads(ranks, f); }}.everything();
+}
+
+TEST_CASE("A1 a rank over TCP that is killed while others send to it and receive from it") {
+  const deadline limit(60s);
+  for (const std::size_t count : {1U, 1000000U}) {
+    const auto killed = outcomes_on_processes(3, {}, [=](tcp_communicator& comm, rank_report&) {
+      std::vector<int> data(count);
+      if (comm.rank() == 1) {
+        tutti::send(comm, 0, std::array{1});
+        std::raise(SIGKILL);
+      }
+      std::array<int, 1> first{};
+      if (comm.rank() == 0) tutti::recv(comm, 1, first);
+      if (comm.rank() == 0) return tutti::send(comm, 1, std::vector<int>(10000000));
+      tutti::recv(comm, 1, data);
+    });
+    for (const int rank : {0, 2}) {
+      CHECK(killed.on(rank).kind == "peer_failed");
+      CHECK(killed.on(rank).peer == 1);
+    }
+  }
+}

@@ -5,6 +5,7 @@
 
 #include <tutti/core/call.hpp>
 #include <tutti/core/fault_point.hpp>
+#include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/owned_memory.hpp>
 #include <tutti/transport/fork_guard.hpp>
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace tutti::detail {
@@ -54,6 +56,11 @@ class processes_family {
       dead[static_cast<std::size_t>(gone)] = true;
       found(gone);
     }
+  }
+
+  /// What follows a dead rank's number in texts.
+  std::string how_it_died(int rank) const {
+    return message() << " (process " << ranks[rank].process.pid << ") has ended without a word";
   }
 
   kept<shared_heap> heap;  // and the segment

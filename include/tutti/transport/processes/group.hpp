@@ -100,7 +100,7 @@ class processes_group : public processes_membership {
     auto* const places = segment_.object<std::atomic<std::uint64_t>>(table(lane));
     std::atomic<std::uint64_t>& place =
         places[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(to)];
-    const std::uint64_t made = claim(place, spare_channel_, [this] {
+    const std::uint64_t made = group_memory::claim(place, spare_channel_, [this] {
       const std::uint64_t fresh = memory_.take(sizeof(channel), alignof(channel), "a channel between two ranks");
       TUTTI_FAULT_POINT("group.channel_taken");
       new (segment_.at(fresh)) channel;
@@ -296,10 +296,12 @@ class processes_group : public processes_membership {
   /// Fails the group if the process of a rank has ended that has not left; a part also if a rank has told so of itself.
   [[gnu::noinline, gnu::cold]] void look_for_dead() {
     family_->look_for_dead(whole_rank(rank_), [&](int gone) {
-      const std::string how = how_it_died(gone);
-      if (family_->whole != nullptr) family_->whole->fail(ended(gone, how));
+      if (family_->whole != nullptr) family_->whole->fail(ended(gone, family_->how_it_died(gone)));
     });
-    if (!is_whole() && family_->whole != nullptr) family_->whole->fail_parts_of_first();
+    if (is_whole() || family_->whole == nullptr || !family_->whole->failed()) return;
+    family_->whole->fail_parts_of_first();
+    for (int rank = 0; rank < family_->head->size; ++rank)
+      if (family_->dead[static_cast<std::size_t>(rank)]) fail_parts_of(rank, family_->how_it_died(rank));
   }
 
   /// Returns when `done()`, or when the group has failed; sleeps in between, and looks after the others.
@@ -325,15 +327,13 @@ class processes_group : public processes_membership {
   static failure ended(int rank, std::string_view how) {
     return {errc::peer_failed, rank, message() << "rank " << rank << how};
   }
-  std::string how_it_died(int rank) const {
-    return message() << " (process " << family_->ranks[rank].process.pid << ") has ended without a word";
-  }
   /// What the whole failed of, if that is the end of a rank, is a reason for the parts that have the rank: better than
   /// what then becomes of the others.
   void fail_parts_of_first() {
     const failure first = why();
     if (first.kind != errc::peer_failed || first.peer < 0 || first.peer == rank_) return;
-    if (family_->dead[static_cast<std::size_t>(first.peer)]) return fail_parts_of(first.peer, how_it_died(first.peer));
+    if (family_->dead[static_cast<std::size_t>(first.peer)])
+      return fail_parts_of(first.peer, family_->how_it_died(first.peer));
     const std::string known = message() << "rank " << first.peer;
     if (told_by(first.peer) && has_left(first.peer) && first.text.starts_with(known))
       fail_parts_of(first.peer, std::string_view(first.text).substr(known.size()));
@@ -394,22 +394,7 @@ class processes_group : public processes_membership {
   }
 
   std::uint64_t table(int lane) {
-    return claim(head_->tables[lane], spare_table_, [this] { return memory_.make_table(size_); });
-  }
-
-  /// What the place names; if nothing yet, what `make()` gives. What somebody else was faster with is kept for the next
-  /// time.
-  template <class Make>
-  static std::uint64_t claim(std::atomic<std::uint64_t>& place, std::uint64_t& spare, Make&& make) {
-    std::uint64_t there = place.load(std::memory_order_acquire);
-    if (there != 0) return there;
-    const std::uint64_t mine = spare != 0 ? spare : make();
-    if (place.compare_exchange_strong(there, mine, std::memory_order_acq_rel, std::memory_order_acquire)) {
-      spare = 0;
-      return mine;
-    }
-    spare = mine;
-    return there;
+    return group_memory::claim(head_->tables[lane], spare_table_, [this] { return memory_.make_table(size_); });
   }
 
   static std::uint64_t probe_value(int rank) { return 0x7475747469000000 + static_cast<std::uint64_t>(rank); }

@@ -105,6 +105,21 @@ class group_memory {
     return place;
   }
 
+  /// What the place names; if nothing yet, what `make()` gives. What somebody else was faster with is kept for the next
+  /// time.
+  template <class Make>
+  static std::uint64_t claim(std::atomic<std::uint64_t>& place, std::uint64_t& spare, Make&& make) {
+    std::uint64_t there = place.load(std::memory_order_acquire);
+    if (there != 0) return there;
+    const std::uint64_t mine = spare != 0 ? spare : make();
+    if (place.compare_exchange_strong(there, mine, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      spare = 0;
+      return mine;
+    }
+    spare = mine;
+    return there;
+  }
+
   /// The subgroup's memory goes back: nobody uses any of it any more.
   void give_back() noexcept {
     std::uint64_t piece = head_->pieces.load(std::memory_order_acquire);

@@ -57,9 +57,9 @@ class event_loop {
   void fail(failure f) { fail(whole_, std::move(f)); }
   /// The whole fails, and so does every part that has the rank. `how` follows its number in their texts.
   void end_rank(int r, std::string_view how) {
+    rank(r).ended.assign(how.data(), how.size());
     for_parts_of(r, [&](simulated_part& part, int number) {
-      if (part.presence(number) != presence_in_part::left)
-        fail(part, {errc::peer_failed, number, message() << "rank " << number << how});
+      if (part.presence(number) != presence_in_part::left) miss(part, number);
     });
   }
   /// The two ranks have not made the same calls.
@@ -82,6 +82,8 @@ class event_loop {
       part = allocating(sizeof(simulated_part), "a communicator",
                         [&] { return new simulated_part(parent, number, members); });
       part->next = std::exchange(parts_, part);
+      for (int other = 0; other < part->size(); ++other)
+        if (!rank(part->whole_rank(other)).ended.empty()) miss(*part, other);
     }
     part->presence(part->number_of(me)) = presence_in_part::present;
     return *part;
@@ -172,6 +174,10 @@ class event_loop {
       if (number >= 0) f(*part, number);
       part = next;
     }
+  }
+  /// The part fails since that rank of it has failed.
+  void miss(simulated_part& part, int number) {
+    fail(part, {errc::peer_failed, number, message() << "rank " << number << rank(part.whole_rank(number)).ended});
   }
   /// All have left the part, and nothing is under way in it.
   void end_part_if_over(simulated_part& part) noexcept {

@@ -6,6 +6,7 @@
 #include <tutti/transport/simulated/virtual_time.hpp>
 
 #include <cstdint>
+#include <string>
 
 namespace tutti::detail {
 
@@ -30,6 +31,7 @@ struct simulated_rank {
   std::uint64_t looks = 0;       // in vain, since anything else happened
   std::uint64_t looked = 0;      // what had happened when it looked
   int next_group = 1;
+  std::string ended = {};  // how the rank came to its end, if it failed; what follows its number in texts
   bool unwinding = false;  // an end of a part went while an exception passed, and nobody knows yet how far it goes
 };
 

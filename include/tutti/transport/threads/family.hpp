@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <string>
 
 namespace tutti::detail {
 
@@ -17,6 +18,7 @@ struct alignas(128) threads_rank {
   doorbell bell;
   alignas(64) std::atomic<int> next_group{1};
   bool unwinding = false;  // an end of a group went while an exception passed, and nobody knows yet how far it goes
+  std::string ended;       // how the rank came to its end, if it failed; what follows its number in texts
 };
 
 /// A whole and all groups that were made of it. It ends with the last of them.
@@ -25,7 +27,7 @@ struct threads_family {
   threads_rank& rank(int r) { return ranks[static_cast<std::size_t>(r)]; }
 
   owned_array<threads_rank> ranks;
-  std::mutex mutex;                 // of all that follows, and of who is in which group
+  std::mutex mutex;                 // of all that follows, of who is in which group, and of how ranks ended
   threads_group* whole = nullptr;   // null when it has ended
   threads_group* groups = nullptr;  // the others, a list; the last made comes first
   int users = 1;

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -153,16 +154,14 @@ class threads_group {
   /// A rank has come to its end: the whole fails, and so does every group that has the rank. `how` follows its number
   /// in their texts.
   [[gnu::noinline, gnu::cold]] void end_rank(int rank, std::string_view how) {
-    const auto reason = [how](int number) {
-      return failure{errc::peer_failed, number, message() << "rank " << number << how};
-    };
     // All at once: who hears of the one must not be found guilty of the others.
     const std::lock_guard lock(family_->mutex);
-    fail(reason(rank));
+    family_->rank(rank).ended.assign(how.data(), how.size());
+    fail(ended(rank, how));
     for (threads_group* g = family_->groups; g != nullptr; g = g->next_) {
       const int number = g->number_of(rank);
       if (number >= 0 && g->state(number).stage.load(std::memory_order_relaxed) != rank_state::left)
-        g->fail(reason(number));
+        g->fail(ended(number, how));
     }
   }
   /// A rank's function has returned or thrown.
@@ -194,9 +193,11 @@ class threads_group {
     try {
       threads_group* g = family_->groups;
       while (g != nullptr && (g->group_number_ != number || g->whole_rank(0) != whole_rank(members[0]))) g = g->next_;
-      if (g == nullptr)
+      if (g == nullptr) {
         g = allocating(sizeof(threads_group), "a communicator",
                        [&] { return new threads_group(*this, number, members); });
+        g->miss_ended();
+      }
       const int place = g->number_of(whole_rank(rank));
       g->state(place).stage.store(rank_state::present, std::memory_order_release);
       next.store(number + 1, std::memory_order_release);
@@ -272,6 +273,15 @@ class threads_group {
     ++family_->users;
     next_ = std::exchange(family_->groups, this);
     if (next_ != nullptr) next_->previous_ = this;
+  }
+
+  static failure ended(int rank, std::string_view how) {
+    return {errc::peer_failed, rank, message() << "rank " << rank << how};
+  }
+  /// Ranks that have failed already do not come. The family is locked.
+  void miss_ended() {
+    for (int rank = 0; rank < size_ && !failed(); ++rank)
+      if (const std::string& how = family_->rank(whole_rank(rank)).ended; !how.empty()) fail(ended(rank, how));
   }
 
   bool is_whole() const { return group_number_ == 0; }

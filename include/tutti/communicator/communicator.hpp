@@ -44,8 +44,14 @@ class communicator {
   int rank() const { return transport_.rank(); }
   /// Number of ranks.
   int size() const { return transport_.size(); }
-  /// Both.
-  tutti::place place() const { return {rank(), size()}; }
+  /// Both, and which ranks share a host, if the transport knows.
+  tutti::place place() const {
+    if constexpr (hosted_transport<Transport>) {
+      return {rank(), size(), transport_.hosts()};
+    } else {
+      return {rank(), size()};
+    }
+  }
 
   /// How long this rank may wait within one collective before every rank throws `timed_out`; less than a nanosecond
   /// counts as one. Zero, the default: for ever. Throws `usage_error` if it is negative or no number.

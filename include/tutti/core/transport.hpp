@@ -4,6 +4,7 @@
 // What a transport must be. A transport moves bytes between ranks and knows nothing of collectives.
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/host_map.hpp>
 #include <tutti/core/owned_memory.hpp>
 
 #include <chrono>
@@ -155,6 +156,15 @@ concept transport = requires(T& t, const T& c, int index, std::chrono::nanosecon
 template <class T>
 concept allocating_transport = transport<T> && requires(T& t) {
   { t.memory() } -> std::same_as<memory_owner&>;
+};
+
+/// A transport that knows which of its ranks share a host.
+///
+/// - `hosts()`: the map of all ranks, the same on every rank as long as the transport is; null if it is not known.
+/// - optional, `costs_between_hosts()`: what messages between hosts cost; `costs()` are then those within a host.
+template <class T>
+concept hosted_transport = transport<T> && requires(const T& t) {
+  { t.hosts() } -> std::same_as<const host_map*>;
 };
 
 }  // namespace tutti

@@ -19,10 +19,9 @@ namespace tutti {
 ///
 /// - broadcast, reduce: n to, or from, every host but the root's;
 /// - scatter, gather: the blocks of its ranks to, or from, every host but the root's;
-/// - reduce_scatter, allgather: each host sends n, less, or for an allgather only, its ranks' share m/p of it, in the
-///   latter case to each of the H - 1 others;
-/// - allreduce: each host sends and receives 2n(H-1)/H;
-/// - alltoall: each host sends n m(p-m)/p, n the bytes of each rank.
+/// - reduce_scatter: each host of m ranks sends n(p-m)/p; allgather: it receives as much;
+/// - allreduce: each host sends 2n(H-1)/H;
+/// - alltoall: each host of m ranks sends n m(p-m)/p.
 ///
 /// Where hosts have equally many ranks, all of a host's take their share (the product of both routes, see `product`);
 /// elsewhere one rank of each host talks for it (but in an alltoall). Reductions keep rank order where each host's
@@ -43,6 +42,16 @@ struct two_level {
 };
 
 namespace detail {
+
+/// Whether an algorithm is, or a schedule is of, two levels.
+template <class>
+inline constexpr bool is_two_level = false;
+template <class Inner, class Outer>
+inline constexpr bool is_two_level<two_level<Inner, Outer>> = true;
+template <collective C, class Inner, class Outer>
+inline constexpr bool is_two_level<two_level_rooted<C, Inner, Outer>> = true;
+template <class Inner, class Outer>
+inline constexpr bool is_two_level<two_level_allreduce<Inner, Outer>> = true;
 
 /// Does all of these on one vector.
 template <class A, collective... C>

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -69,8 +70,8 @@ TEST_CASE("a map tells even hosts from uneven ones, and blocks of neighbours fro
 }
 
 TEST_CASE("many ranks on many hosts") {
-  std::vector<int> hosts;
-  for (int rank = 0; rank < 10'000; ++rank) hosts.push_back(rank * 7919 % 1009);
+  std::vector<int> hosts(10'000);
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) hosts[rank] = static_cast<int>(rank * 7919 % 1009);
   const host_table table{std::span<const int>(hosts)};
   CHECK(table.map().hosts() == 1009);
   CHECK(consistent(table.map()));

@@ -4,6 +4,8 @@
 #include <tutti/schedule/algorithm.hpp>
 #include <tutti/schedule/on_hosts.hpp>
 
+#include <algorithm>
+
 namespace tutti::detail {
 
 /// Allreduce. Where hosts have equally many ranks, each rank of a host gets a part of the sum over the host

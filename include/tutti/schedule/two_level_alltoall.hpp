@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/schedule/algorithm.hpp>
 #include <tutti/schedule/flat.hpp>
 #include <tutti/schedule/on_hosts.hpp>
 

@@ -4,6 +4,8 @@
 #include <tutti/schedule/algorithm.hpp>
 #include <tutti/schedule/on_hosts.hpp>
 
+#include <algorithm>
+
 namespace tutti::detail {
 
 /// Barrier. The ranks of each host wait for each other; then those of equal index, where hosts have equally many ranks;

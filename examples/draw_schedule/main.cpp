@@ -195,7 +195,6 @@ int main(int count, char** words) {
     finder find(chosen);
     tutti::for_each_algorithm(find);
     find.operator()<tutti::two_level<>>();
-    find.operator()<tutti::two_level<tutti::flat, tutti::flat>>();
     const drawing::recording schedule = find.result();
     if (chosen.file == "-") {
       std::cout << drawing::diagram(schedule) << std::flush;

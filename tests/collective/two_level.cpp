@@ -168,7 +168,9 @@ TEST_CASE("pipelines between hosts, and two nonblocking calls at once") {
     constexpr std::size_t n = 20'000;
     const contributions<unsigned, std::plus<>> data(ranks, n, {});
     on_hosts(hosts, [&](auto& comm, findings& found) {
-      check_allreduce<two_level<flat, tutti::circulant_pipelined>>(comm, found, data, n);
+      using pipelined = two_level<flat, tutti::circulant_pipelined>;
+      check_allreduce<pipelined>(comm, found, data, n);
+      check_reduce<pipelined>(comm, found, data, n, 1);
       found.about("iallreduce");
       const std::span<const unsigned> mine = data.of(comm.rank(), n);
       std::vector<unsigned> one(mine.begin(), mine.end());
@@ -194,13 +196,14 @@ TEST_CASE("where messages between hosts are dear two levels are chosen, by every
   CHECK(chosen_on<allreduce>(four_by_four, 1 << 22) == "two_level<flat, circulant>");
   CHECK(chosen_on<allreduce>(uneven, 64) == "two_level<flat, recursive_doubling>");
   CHECK(is_of_two_levels(chosen_on<barrier>(uneven, 0)));
+  CHECK(chosen_on<broadcast>(hosts_of({2, 2, 2, 2, 2, 2}), 1 << 24) == "two_level<flat, circulant_pipelined>");
 }
 
 TEST_CASE("two levels are not chosen where there is one, nor where order must be kept") {
   using enum tutti::collective;
   const std::vector<int> one_host(8, 5);
   const std::vector<int> own_hosts{0, 1, 2, 3, 4, 5, 6, 7};
-  for (const std::size_t bytes : {8, 4096, 1 << 22}) {
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{4096}, std::size_t{1} << 22}) {
     CAPTURE(bytes);
     CHECK_FALSE(is_of_two_levels(chosen_on<allreduce>(one_host, bytes)));
     CHECK_FALSE(is_of_two_levels(chosen_on<allreduce>(own_hosts, bytes)));

@@ -108,14 +108,16 @@ template <class Choice, collective C>
 struct candidates_of_two_levels;
 
 template <>
-struct candidates_of_two_levels<automatic, collective::broadcast> : algorithm_list<two_level<flat, circulant>> {};
+struct candidates_of_two_levels<automatic, collective::broadcast>
+    : algorithm_list<two_level<flat, circulant>, two_level<flat, circulant_pipelined>> {};
 template <>
 struct candidates_of_two_levels<automatic, collective::scatter> : algorithm_list<two_level<flat, flat>> {};
 template <>
 struct candidates_of_two_levels<automatic, collective::gather> : algorithm_list<two_level<flat, flat>> {};
 template <>
 struct candidates_of_two_levels<automatic, collective::reduce>
-    : algorithm_list<two_level<flat, circulant>, two_level<reduce_scatter_gather, circulant>> {};
+    : algorithm_list<two_level<flat, circulant>, two_level<reduce_scatter_gather, circulant>,
+                     two_level<flat, circulant_pipelined>> {};
 template <>
 struct candidates_of_two_levels<automatic, collective::reduce_scatter> : algorithm_list<two_level<flat, circulant>> {};
 template <>

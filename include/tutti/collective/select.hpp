@@ -69,19 +69,36 @@ cost_parameters of_pipeline_on_hosts(const host_map& hosts, const cost_parameter
   return {between.round, between.message, std::max(within.byte, talking * between.byte), within.fold};
 }
 
+template <class Predicted, segmented S>
+Predicted predict_pipeline_on_hosts(const S&, const host_map& hosts, const cost_parameters& within,
+                                    const cost_parameters& between) {
+  return predict_pipeline<Predicted, S>({0, hosts.ranks(), &hosts}, of_pipeline_on_hosts<S>(hosts, within, between));
+}
+/// A pipeline between hosts alone: what is done within them is done before or after it.
+template <class Predicted, collective C, class Inner, class Outer>
+requires segmented<schedule_for<C, Outer>> &&(!segmented<schedule_for<C, Inner>>)Predicted
+    predict_pipeline_on_hosts(const two_level_rooted<C, Inner, Outer>&, const host_map& hosts,
+                              const cost_parameters& within, const cost_parameters& between) {
+  Predicted cost = predict_pipeline<Predicted, schedule_for<C, Outer>>(
+      {0, hosts.hosts()}, {between.round, between.message, between.byte, within.fold});
+  const Predicted inner = predict<Predicted, schedule_for<C, Inner>>(hosts.size(hosts.different_sizes() - 1), within);
+  cost.apart = inner.fixed;
+  cost.apart_each = inner.each;
+  return cost;
+}
+
 /// `predict` where hosts are several. A rank waits for each round as long as its furthest message takes, and handles
 /// its messages one after the other; the bytes between hosts are those of all ranks of a host, which share its way out
 /// and its way in.
 template <class Predicted, class S>
 [[gnu::noinline]] Predicted predict_on_hosts(const host_map& hosts, const cost_parameters& within,
                                              const cost_parameters& between) {
-  const place any{0, hosts.ranks(), &hosts};
   if constexpr (segmented<S>) {
-    return predict_pipeline<Predicted, S>(any, of_pipeline_on_hosts<S>(hosts, within, between));
+    return predict_pipeline_on_hosts<Predicted>(make_schedule<S>(0), hosts, within, between);
   } else {
     const S schedule = make_schedule<S>(0);
     const critical_path_on_hosts c = follow(schedule, hosts);
-    const double blocks = blocks_of(schedule, any);
+    const double blocks = blocks_of(schedule, {0, hosts.ranks(), &hosts});
     const auto fixed = [](const critical_path_on_hosts::part& part, const cost_parameters& p) {
       return part.rounds * p.round + static_cast<double>(part.messages) * p.message;
     };
@@ -130,7 +147,12 @@ TUTTI_ALWAYS_INLINE inline double seconds(const Predicted& cost, std::size_t byt
   const auto n = static_cast<double>(bytes);
   if constexpr (segmented<S>) {
     const int k = segments_of<S>(cost, bytes, bytes);
-    return (cost.rounds + cost.rounds_each * k) * (cost.fixed + cost.each * n / k);
+    const double pipelined = (cost.rounds + cost.rounds_each * k) * (cost.fixed + cost.each * n / k);
+    if constexpr (is_two_level<S>) {
+      return pipelined + cost.apart + cost.apart_each * n;
+    } else {
+      return pipelined;
+    }
   } else {
     return cost.fixed + cost.each * n;
   }

@@ -136,12 +136,15 @@ class communicator {
   }
 
   /// What one algorithm costs on this communicator: `fixed + each * bytes` seconds; for one that pipelines in k
-  /// segments, `rounds + rounds_each * k` times `fixed + each * bytes / k`.
+  /// segments, `rounds + rounds_each * k` times `fixed + each * bytes / k`, and `apart + apart_each * bytes` for what
+  /// is done before or after it.
   struct predicted_cost {
     double fixed;
     double each;
     double rounds;
     double rounds_each;
+    double apart = 0;
+    double apart_each = 0;
   };
   static constexpr std::size_t max_candidates = 6;
   /// The costs of one choice's candidates, counted once.

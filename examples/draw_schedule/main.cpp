@@ -2,15 +2,20 @@
 
 // Draws who sends what to whom and when: the space-time diagram of an algorithm as an SVG picture.
 
+#include <tutti/core/host_table.hpp>
 #include <tutti/schedule/algorithms.hpp>
+#include <tutti/schedule/two_level.hpp>
 
 #include <charconv>
+#include <cstddef>
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "diagram.hpp"
 #include "recording.hpp"
@@ -18,10 +23,11 @@
 namespace {
 
 constexpr std::string_view usage =
-    "usage: draw_schedule ALGORITHM COLLECTIVE RANKS [--root R] [--segments K] -o FILE.svg\n"
+    "usage: draw_schedule ALGORITHM COLLECTIVE RANKS [--root R] [--segments K] [--hosts H,H,...] -o FILE.svg\n"
     "  RANKS is from 1 to 64; --root where the collective has one (default 0); --segments where the algorithm "
     "pipelines\n"
-    "  (default 4); -o - writes to standard output. Templates are named with their arguments, as 'k_ary<3>'; a wrong "
+    "  (default 4); --hosts: the number of each rank's host, for two_level (default: all on one); -o - writes to\n"
+    "  standard output. Templates are named with their arguments, as 'k_ary<3>'; a wrong "
     "name\n"
     "  lists all. For example: draw_schedule circulant allreduce 8 -o circulant.svg\n";
 
@@ -36,6 +42,7 @@ struct options {
   int ranks = 0;
   std::optional<int> root;
   std::optional<int> segments;
+  std::optional<tutti::host_table> hosts;
   std::string file;
   bool help = false;
 };
@@ -50,10 +57,21 @@ int number(const std::string& what, std::string_view text, int least, int most) 
   return value;
 }
 
-options parse(int count, char** words) {
+/// The numbers of a list as 0,0,1.
+std::vector<int> numbers(const std::string& what, std::string_view list, int most) {
+  std::vector<int> result;
+  for (;;) {
+    const std::size_t end = list.find(',');
+    result.push_back(number(what, list.substr(0, end), 0, most));
+    if (end == std::string_view::npos) return result;
+    list.remove_prefix(end + 1);
+  }
+}
+
+void parse(options& chosen, int count, char** words) {
   constexpr int most_ranks = 64;
-  options chosen;
   int positional = 0;
+  std::vector<int> hosts;
   std::optional<std::string> root;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
@@ -63,12 +81,14 @@ options parse(int count, char** words) {
     };
     if (word == "--help" || word == "-h") {
       chosen.help = true;
-      return chosen;
+      return;
     }
     if (word == "-o") {
       chosen.file = value();
     } else if (word == "--root") {
       root = value();
+    } else if (word == "--hosts") {
+      hosts = numbers(word, value(), most_ranks - 1);
     } else if (word == "--segments") {
       chosen.segments = number(word, value(), 1, 64);
     } else if (word.starts_with('-')) {
@@ -89,8 +109,14 @@ options parse(int count, char** words) {
   if (positional < 3) throw wrong("an algorithm, a collective and a number of ranks are needed; --help tells how");
   if (chosen.file.empty()) throw wrong("-o FILE.svg is needed");
   if (root) chosen.root = number("--root", *root, 0, chosen.ranks - 1);
-  return chosen;
+  if (hosts.empty()) return;
+  if (hosts.size() != static_cast<std::size_t>(chosen.ranks))
+    throw wrong("--hosts tells the hosts of " + std::to_string(hosts.size()) + " ranks, not of " +
+                std::to_string(chosen.ranks));
+  chosen.hosts.emplace(std::span<const int>(hosts));
 }
+
+const tutti::host_map* map_of(const options& chosen) { return chosen.hosts ? &chosen.hosts->map() : nullptr; }
 
 template <tutti::collective C, class A>
 drawing::recording record(const options& chosen) {
@@ -101,8 +127,9 @@ drawing::recording record(const options& chosen) {
   const int root = chosen.root.value_or(0);
   const int segments = chosen.segments.value_or(4);
   const S schedule = tutti::detail::make_schedule<S>(root, segments);
-  drawing::recording result = drawing::record(schedule, chosen.ranks);
+  drawing::recording result = drawing::record(schedule, chosen.ranks, map_of(chosen));
   result.algorithm = tutti::name_of<A>();
+  if (chosen.hosts) result.algorithm += " on " + std::to_string(map_of(chosen)->hosts()) + " hosts";
   result.collective = tutti::name_of(C);
   if (tutti::rooted<S>) result.root = root;
   if (tutti::segmented<S>) result.segments = segments;
@@ -141,7 +168,7 @@ class finder {
     if constexpr (tutti::implements<A, C>) {
       offers_ += (offers_.empty() ? "" : ", ") + std::string(tutti::name_of(C));
       if (chosen_.collective != tutti::name_of(C)) return;
-      unsupported_ = !tutti::supports<A>(chosen_.ranks);
+      unsupported_ = !tutti::supports<A>(tutti::place{0, chosen_.ranks, map_of(chosen_)});
       if (!unsupported_) found_ = record<C, A>(chosen_);
     }
   }
@@ -158,7 +185,8 @@ class finder {
 
 int main(int count, char** words) {
   try {
-    const options chosen = parse(count, words);
+    options chosen;
+    parse(chosen, count, words);
     if (chosen.help) {
       std::cout << usage << std::flush;
       if (!std::cout) throw wrong("cannot write to standard output");
@@ -166,6 +194,7 @@ int main(int count, char** words) {
     }
     finder find(chosen);
     tutti::for_each_algorithm(find);
+    find.operator()<tutti::two_level<>>();
     const drawing::recording schedule = find.result();
     if (chosen.file == "-") {
       std::cout << drawing::diagram(schedule) << std::flush;

@@ -57,15 +57,16 @@ void add(std::deque<half>& channel, const Step& step, int round, int blocks, boo
 
 }  // namespace detail
 
-/// Follows the schedule `s` through all rounds of all ranks; messages between two ranks match in order.
+/// Follows the schedule `s` through all rounds of all ranks; messages between two ranks match in order. `hosts` may
+/// tell which ranks share a host.
 template <tutti::schedule S>
-recording record(const S& s, int ranks) {
+recording record(const S& s, int ranks, const tutti::host_map* hosts) {
   recording result;
   result.ranks = ranks;
-  result.blocks = s.blocks(ranks);
+  result.blocks = tutti::blocks_of(s, {0, ranks, hosts});
   std::map<std::pair<int, int>, std::pair<std::deque<detail::half>, std::deque<detail::half>>> channels;
   for (int rank = 0; rank < ranks; ++rank) {
-    const tutti::place at{rank, ranks};
+    const tutti::place at{rank, ranks, hosts};
     result.rounds = std::max(result.rounds, s.rounds(at));
     for (int k = 0; k < s.rounds(at); ++k) {
       int last_peer = -1;

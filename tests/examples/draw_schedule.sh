@@ -28,6 +28,8 @@ rejects "--root: allreduce by ring has no root" ring allreduce 4 --root 1 -o x.s
 rejects "--root: scan by chain has no root" chain scan 4 --root 0 --segments 2 -o x.svg
 rejects "--segments: reduce by binomial has no segments" binomial reduce 4 --root 1 --segments 4 -o x.svg
 rejects "--segments must be a number from 1 to 64, not '0'" chain scan 4 --segments 0 -o x.svg
+rejects "--hosts tells the hosts of 3 ranks, not of 4" 'two_level<flat, circulant>' allreduce 4 --hosts 0,0,1 -o x.svg
+rejects "--hosts must be a number from 0 to 63, not ''" 'two_level<flat, circulant>' allreduce 4 --hosts 0,,1,1 -o x.svg
 rejects "one argument too many: 5" ring allreduce 4 5 -o x.svg
 rejects "no such flag: --rot" ring allreduce 4 --rot 1 -o x.svg
 [[ ! -e x.svg ]] || fail "a picture of what was refused"
@@ -44,6 +46,9 @@ grep -q '>6-1</text>' picture.svg || fail "rank 2 sends blocks 6 to 1 first"
 # The README shows this one.
 cmp -s picture.svg "$here/../../examples/draw_schedule/circulant.svg" ||
   fail "the README's picture is another: draw_schedule circulant allreduce 8 -o examples/draw_schedule/circulant.svg"
+# Two messages within each of the two hosts, before and after four between them, twice.
+draws 16 'two_level<flat, circulant>' allreduce 4 --hosts 0,1,0,1
+draws 8 'two_level<flat, circulant>' allreduce 4 --hosts 0,1,1,1
 legends=0
 draws 0 ring allreduce 1
 legends=1

@@ -17,7 +17,7 @@ void barrier(Comm& comm, call_site where = call_site::current()) {
     const detail::buffers<std::byte> memory{.result = detail::wanted::none};
     detail::run_schedule(
         comm, detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where), schedule,
-        detail::whole_storage<std::byte>(memory, 0, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+        detail::whole_storage<std::byte>(memory, 0, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),
         detail::no_operation{}, false);
   });
 }

@@ -150,8 +150,10 @@ void check_overlap(place at, collective c, std::span<const T> in, std::span<T> o
 
 template <class A>
 void check_supported(place at, collective c) {
-  if (!supports<A>(at.size)) [[unlikely]]
-    refuse(at, c, message() << "algorithm " << name_of<A>() << " does not support this number of ranks");
+  if (!supports<A>(at)) [[unlikely]]
+    refuse(at, c,
+           message() << "algorithm " << name_of<A>() << " does not support this number of ranks"
+                     << (at.hosts == nullptr ? "" : " on these hosts"));
 }
 
 // ---- The call

@@ -14,6 +14,7 @@
 #include <tutti/schedule/recursive_doubling.hpp>
 #include <tutti/schedule/recursive_multiplying.hpp>
 #include <tutti/schedule/reduce_scatter_gather.hpp>
+#include <tutti/schedule/two_level.hpp>
 
 #include <string_view>
 
@@ -101,6 +102,47 @@ template <bool Shared>
 struct candidates<ordered, collective::scan, Shared> : algorithm_list<recursive_doubling> {};
 template <bool Shared>
 struct candidates<ordered, collective::exscan, Shared> : algorithm_list<recursive_doubling> {};
+
+/// What they choose from besides where some ranks share a host and others do not.
+template <class Choice, collective C>
+struct candidates_of_two_levels;
+
+template <>
+struct candidates_of_two_levels<automatic, collective::broadcast>
+    : algorithm_list<two_level<flat, circulant>, two_level<flat, circulant_pipelined>> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::scatter> : algorithm_list<two_level<flat, flat>> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::gather> : algorithm_list<two_level<flat, flat>> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::reduce>
+    : algorithm_list<two_level<flat, circulant>, two_level<reduce_scatter_gather, circulant>,
+                     two_level<flat, circulant_pipelined>> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::reduce_scatter> : algorithm_list<two_level<flat, circulant>> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::allgather> : algorithm_list<two_level<flat, circulant>> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::allreduce>
+    : algorithm_list<two_level<flat, recursive_doubling>, two_level<flat, circulant>> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::alltoall>
+    : algorithm_list<two_level<flat, bruck>, two_level<flat, flat>> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::barrier> : algorithm_list<two_level<flat, dissemination>> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::scan> : algorithm_list<> {};
+template <>
+struct candidates_of_two_levels<automatic, collective::exscan> : algorithm_list<> {};
+
+template <collective C>
+struct candidates_of_two_levels<ordered, C> : candidates_of_two_levels<automatic, C> {};
+template <>
+struct candidates_of_two_levels<ordered, collective::reduce> : algorithm_list<> {};
+template <>
+struct candidates_of_two_levels<ordered, collective::reduce_scatter> : algorithm_list<> {};
+template <>
+struct candidates_of_two_levels<ordered, collective::allreduce> : algorithm_list<> {};
 
 }  // namespace detail
 }  // namespace tutti

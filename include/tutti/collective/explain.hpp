@@ -47,12 +47,13 @@ namespace detail {
 template <collective C, class A, class Comm, class Bytes>
 candidate candidate_on(Comm& comm, std::size_t elements, const Bytes& whole, std::string_view refused) {
   using S = schedule_for<C, A>;
-  using predicted = typename Comm::predicted_cost;
   const std::size_t bytes = bytes_by<C, A>(whole);
-  const predicted cost = predict<predicted, S>(comm.size(), comm.transport().costs());
+  const auto cost = predict_for<S>(comm);
   int segments = 1;
   if constexpr (segmented<S>) segments = segments_of<S>(cost, elements, bytes);
-  const schedule_cost counted = count(make_schedule<S>(0, segments), comm.size());
+  const S schedule = make_schedule<S>(0, segments);
+  const host_map* const hosts = comm.place().hosts;
+  const schedule_cost counted = hosts == nullptr ? count(schedule, comm.size()) : count(schedule, *hosts);
   return {name_of<A>(), bytes, seconds<S>(cost, bytes), counted.rounds, counted.fan_in, segments, refused};
 }
 
@@ -61,7 +62,9 @@ void add_candidates(explanation& result, Comm& comm, const Bytes& bytes, algorit
   const auto add = [&]<class Candidate>() {
     std::string_view refused;
     if (!eligible<C, Candidate, Commutes>()) refused = "does not keep rank order";
-    if (!admits<Choice, C, Candidate>(comm.size())) refused = "does not fold along the canonical tree";
+    if (!admits<Choice, C, Candidate>(comm.place()))
+      refused = is_two_level<Candidate> ? "needs several hosts, and several ranks on one of them"
+                                        : "does not fold along the canonical tree";
     result.candidates.push_back(candidate_on<C, Candidate>(comm, result.elements, bytes, refused));
   };
   (add.template operator()<A>(), ...);

@@ -26,7 +26,7 @@ class pending_reduction : public pending_operation<Comm> {
         wide_(lower::widen(memory, count, scratch_)),
         result_(result),
         op_(lower::fold(std::move(op), owner.size())),
-        storage_(wide_, count, schedule.blocks(owner.size()), owner.rank(), scratch_),
+        storage_(wide_, count, blocks_of(schedule, owner.place()), owner.rank(), scratch_),
         memory_{storage_, op_, scratch_, policy_for<Comm, S>(streams<element>(count)), S::overlapping},
         execution_(schedule, owner.place(), memory_) {
     try {

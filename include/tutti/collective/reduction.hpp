@@ -28,7 +28,7 @@ TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, 
     const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(W));
     const buffers<W> wide = lower::widen(memory, count, comm.scratch());
     run_schedule(comm, make_call<C, A, T, Op>(comm, count, root, where), schedule,
-                 storage_for<W, S>(wide, count, schedule.blocks(comm.size()), comm.rank(), comm.scratch()),
+                 storage_for<W, S>(wide, count, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),
                  lower::fold(std::move(op), comm.size()), streams<W>(count));
     lower::finish(wide, result, offset, comm.size());
   });

@@ -6,9 +6,11 @@
 #include <tutti/core/arena.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/transport.hpp>
-#include <tutti/schedule/cost.hpp>
+#include <tutti/schedule/critical_path.hpp>
 #include <tutti/schedule/segments.hpp>
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <type_traits>
 
@@ -23,8 +25,8 @@ struct scratch_scope {
 
 /// What a pipeline costs: each round has one message and one segment of bytes.
 template <class Predicted, segmented S>
-Predicted predict_pipeline(int size, const cost_parameters& parameters) {
-  const pipeline p = pipeline_of<S>(size);
+Predicted predict_pipeline(place any, const cost_parameters& parameters) {
+  const pipeline p = pipeline_of<S>(any);
   constexpr bool folds_some = folding<S> != folds::nothing;
   return {parameters.round + parameters.message, parameters.byte + (folds_some ? parameters.fold : 0), p.fixed, p.each};
 }
@@ -34,7 +36,7 @@ Predicted predict_pipeline(int size, const cost_parameters& parameters) {
 template <class Predicted, class S>
 [[gnu::noinline]] Predicted predict(int size, const cost_parameters& parameters) {
   if constexpr (segmented<S>) {
-    return predict_pipeline<Predicted, S>(size, parameters);
+    return predict_pipeline<Predicted, S>({0, size}, parameters);
   } else {
     const S schedule = make_schedule<S>(0);
     const critical_path c = follow(schedule, size);
@@ -44,6 +46,89 @@ template <class Predicted, class S>
         (static_cast<double>(c.received) * parameters.byte + static_cast<double>(c.folds) * parameters.fold) / blocks,
         0, 0};
   }
+}
+
+/// What a transport's messages cost: within a host, and between hosts if that is not the same.
+template <class T>
+cost_parameters costs_between_hosts(const T& transport) {
+  if constexpr (requires {
+                  { transport.costs_between_hosts() } -> std::same_as<cost_parameters>;
+                }) {
+    return transport.costs_between_hosts();
+  } else {
+    return transport.costs();
+  }
+}
+
+/// What a round of a pipeline costs where hosts are several: it waits for another host, and unless few talk for all the
+/// ranks of a host share its way out.
+template <class S>
+cost_parameters of_pipeline_on_hosts(const host_map& hosts, const cost_parameters& within,
+                                     const cost_parameters& between) {
+  const int talking = is_two_level<S> ? 1 : hosts.size(hosts.different_sizes() - 1);
+  return {between.round, between.message, std::max(within.byte, talking * between.byte), within.fold};
+}
+
+template <class Predicted, segmented S>
+Predicted predict_pipeline_on_hosts(const S&, const host_map& hosts, const cost_parameters& within,
+                                    const cost_parameters& between) {
+  return predict_pipeline<Predicted, S>({0, hosts.ranks(), &hosts}, of_pipeline_on_hosts<S>(hosts, within, between));
+}
+/// A pipeline between hosts alone: what is done within them is done before or after it.
+template <class Predicted, collective C, class Inner, class Outer>
+requires segmented<schedule_for<C, Outer>> &&(!segmented<schedule_for<C, Inner>>)Predicted
+    predict_pipeline_on_hosts(const two_level_rooted<C, Inner, Outer>&, const host_map& hosts,
+                              const cost_parameters& within, const cost_parameters& between) {
+  Predicted cost = predict_pipeline<Predicted, schedule_for<C, Outer>>(
+      {0, hosts.hosts()}, {between.round, between.message, between.byte, within.fold});
+  const Predicted inner = predict<Predicted, schedule_for<C, Inner>>(hosts.size(hosts.different_sizes() - 1), within);
+  cost.apart = inner.fixed;
+  cost.apart_each = inner.each;
+  return cost;
+}
+
+/// `predict` where hosts are several. A rank waits for each round as long as its furthest message takes, and handles
+/// its messages one after the other; the bytes between hosts are those of all ranks of a host, which share its way out
+/// and its way in.
+template <class Predicted, class S>
+[[gnu::noinline]] Predicted predict_on_hosts(const host_map& hosts, const cost_parameters& within,
+                                             const cost_parameters& between) {
+  if constexpr (segmented<S>) {
+    return predict_pipeline_on_hosts<Predicted>(make_schedule<S>(0), hosts, within, between);
+  } else {
+    const S schedule = make_schedule<S>(0);
+    const critical_path_on_hosts c = follow(schedule, hosts);
+    const double blocks = blocks_of(schedule, {0, hosts.ranks(), &hosts});
+    const auto fixed = [](const critical_path_on_hosts::part& part, const cost_parameters& p) {
+      return part.rounds * p.round + static_cast<double>(part.messages) * p.message;
+    };
+    return {fixed(c.within, within) + fixed(c.between, between),
+            (static_cast<double>(c.within.blocks) * within.byte + static_cast<double>(c.between.blocks) * between.byte +
+             static_cast<double>(c.folds) * within.fold) /
+                blocks,
+            0, 0};
+  }
+}
+
+/// The map of the hosts where there are several, else null.
+template <class Comm>
+TUTTI_ALWAYS_INLINE inline const host_map* several_hosts([[maybe_unused]] const Comm& comm) {
+  if constexpr (hosted_transport<typename Comm::transport_type>) {
+    const host_map* const hosts = comm.transport().hosts();
+    if (hosts != nullptr && hosts->hosts() > 1) return hosts;
+  }
+  return nullptr;
+}
+
+/// What the schedule costs on this communicator.
+template <class S, class Comm>
+auto predict_for(Comm& comm) {
+  using predicted = typename Comm::predicted_cost;
+  if constexpr (hosted_transport<typename Comm::transport_type>) {
+    if (const host_map* const hosts = several_hosts(comm))
+      return predict_on_hosts<predicted, S>(*hosts, comm.transport().costs(), costs_between_hosts(comm.transport()));
+  }
+  return predict<predicted, S>(comm.size(), comm.transport().costs());
 }
 
 /// The segments of a call of so many elements.
@@ -62,7 +147,12 @@ TUTTI_ALWAYS_INLINE inline double seconds(const Predicted& cost, std::size_t byt
   const auto n = static_cast<double>(bytes);
   if constexpr (segmented<S>) {
     const int k = segments_of<S>(cost, bytes, bytes);
-    return (cost.rounds + cost.rounds_each * k) * (cost.fixed + cost.each * n / k);
+    const double pipelined = (cost.rounds + cost.rounds_each * k) * (cost.fixed + cost.each * n / k);
+    if constexpr (is_two_level<S>) {
+      return pipelined + cost.apart + cost.apart_each * n;
+    } else {
+      return pipelined;
+    }
   } else {
     return cost.fixed + cost.each * n;
   }
@@ -76,12 +166,11 @@ inline constexpr std::size_t choice_number = static_cast<std::size_t>(C) +
 /// The costs of the candidates, counted the first time.
 template <class Choice, collective C, class... A, class Comm>
 TUTTI_ALWAYS_INLINE inline const auto& costs_of(algorithm_list<A...>, Comm& comm) {
-  using predicted = typename Comm::predicted_cost;
   static_assert(sizeof...(A) <= Comm::max_candidates && 2 * collective_count <= Comm::max_choices);
   auto& table = comm.costs(choice_number<Choice, C>);
   if (!table.counted) [[unlikely]] {
     std::size_t i = 0;
-    ((table.candidates[i++] = predict<predicted, schedule_for<C, A>>(comm.size(), comm.transport().costs())), ...);
+    ((table.candidates[i++] = predict_for<schedule_for<C, A>>(comm)), ...);
     table.counted = true;
   }
   return table.candidates;
@@ -92,12 +181,14 @@ constexpr bool eligible() {
   return Commutes || schedule_for<C, A>::rank_ordered;
 }
 
-/// Whether the choice may take the candidate among so many ranks.
+/// Whether the choice may take the candidate at that place.
 template <class Choice, collective C, class A>
-constexpr bool admits([[maybe_unused]] int size) {
+constexpr bool admits([[maybe_unused]] place at) {
   constexpr bool folds = C == collective::reduce || C == collective::reduce_scatter || C == collective::allreduce;
   if constexpr (std::is_same_v<Choice, ordered> && folds) {
-    return canonical<schedule_for<C, A>>(size);
+    return canonical<schedule_for<C, A>>(at.size);
+  } else if constexpr (is_two_level<A>) {
+    return has_two_levels(at.hosts);
   } else {
     return true;
   }
@@ -133,7 +224,7 @@ TUTTI_ALWAYS_INLINE inline int cheapest(algorithm_list<A...> all, Comm& comm, By
     double least = 0;
     int i = 0;
     const auto consider = [&]<class Candidate>() TUTTI_ALWAYS_INLINE {
-      if (eligible<C, Candidate, Commutes>() && admits<Choice, C, Candidate>(comm.size())) {
+      if (eligible<C, Candidate, Commutes>() && admits<Choice, C, Candidate>(comm.place())) {
         const double time = seconds<schedule_for<C, Candidate>>(costs[i], bytes_by<C, Candidate>(bytes));
         if (best < 0 || time < least) {
           best = i;
@@ -171,9 +262,16 @@ TUTTI_ALWAYS_INLINE inline void choose_cheapest(algorithm_list<A...> all, Comm& 
   }
 }
 
+template <class... A, class... B>
+algorithm_list<A..., B...> joined(algorithm_list<A...>, algorithm_list<B...>);
+
 /// What a choice among algorithms chooses from on this kind of transport.
+template <class Choice, collective C, class Comm, bool Hosted = hosted_transport<typename Comm::transport_type>>
+struct candidates_on : candidates<Choice, C, sharing_lane<typename Comm::lane_type>> {};
 template <class Choice, collective C, class Comm>
-using candidates_on = candidates<Choice, C, sharing_lane<typename Comm::lane_type>>;
+struct candidates_on<Choice, C, Comm, true>
+    : decltype(joined(candidates<Choice, C, sharing_lane<typename Comm::lane_type>>{},
+                      candidates_of_two_levels<Choice, C>{})) {};
 
 template <class Algorithm>
 inline constexpr bool is_choice = std::is_same_v<Algorithm, automatic> || std::is_same_v<Algorithm, ordered>;
@@ -194,13 +292,27 @@ TUTTI_ALWAYS_INLINE inline void choose(Comm& comm, Bytes bytes, F&& f) {
   }
 }
 
+/// By what a pipeline is cut: by what is the same on every rank.
+template <class Comm>
+TUTTI_ALWAYS_INLINE inline place pipeline_place(const Comm& comm) {
+  return {0, comm.size(), several_hosts(comm)};
+}
+template <class S, class Comm>
+TUTTI_ALWAYS_INLINE inline cost_parameters pipeline_costs(const Comm& comm) {
+  if constexpr (hosted_transport<typename Comm::transport_type>) {
+    if (const host_map* const hosts = several_hosts(comm))
+      return of_pipeline_on_hosts<S>(*hosts, comm.transport().costs(), costs_between_hosts(comm.transport()));
+  }
+  return comm.transport().costs();
+}
+
 /// The schedule of a call: with its root, and in as many segments as its bytes are moved soonest in, the same on every
 /// rank.
 template <class S, class Comm>
 TUTTI_ALWAYS_INLINE inline S schedule_of_call(Comm& comm, int root, std::size_t count, std::size_t bytes) {
   if constexpr (segmented<S>) {
     using predicted = typename Comm::predicted_cost;
-    const auto cost = predict_pipeline<predicted, S>(comm.size(), comm.transport().costs());
+    const auto cost = predict_pipeline<predicted, S>(pipeline_place(comm), pipeline_costs<S>(comm));
     return make_schedule<S>(root, segments_of<S>(cost, count, bytes));
   } else {
     return make_schedule<S>(root);

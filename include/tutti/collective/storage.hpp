@@ -183,16 +183,16 @@ class slot_storage {
         each_(each),
         at_(at),
         schedule_(std::move(schedule)),
-        marks_(schedule_.blocks(at.size), scratch) {}
+        marks_(blocks_of(schedule_, at), scratch) {}
 
-  int blocks() const { return schedule_.blocks(at_.size); }
+  int blocks() const { return blocks_of(schedule_, at_); }
   std::size_t size(int) const { return each_; }
   TUTTI_ALWAYS_INLINE std::size_t elements(const block_set& set) const {
     return each_ * static_cast<std::size_t>(set.count);
   }
   std::size_t offset(int slot) const { return each_ * static_cast<std::size_t>(schedule_.destination(at_, slot)); }
   std::size_t remote_offset(int peer, int slot) const {
-    return each_ * static_cast<std::size_t>(schedule_.destination(place{peer, at_.size}, slot));
+    return each_ * static_cast<std::size_t>(schedule_.destination(place{peer, at_.size, at_.hosts}, slot));
   }
   std::size_t count() const { return each_ * static_cast<std::size_t>(blocks()); }
   bool writable(int slot) const { return marks_[slot]; }

@@ -52,8 +52,14 @@ class communicator {
   int rank() const { return transport_.rank(); }
   /// Number of ranks.
   int size() const { return transport_.size(); }
-  /// Both.
-  tutti::place place() const { return {rank(), size()}; }
+  /// Both, and which ranks share a host, if the transport knows.
+  tutti::place place() const {
+    if constexpr (hosted_transport<Transport>) {
+      return {rank(), size(), transport_.hosts()};
+    } else {
+      return {rank(), size()};
+    }
+  }
 
   /// How long this rank may wait within one collective before every rank throws `timed_out`; less than a nanosecond
   /// counts as one. Zero, the default: for ever. Throws `usage_error` if it is negative or no number.
@@ -196,12 +202,15 @@ class communicator {
   }
 
   /// What one algorithm costs on this communicator: `fixed + each * bytes` seconds; for one that pipelines in k
-  /// segments, `rounds + rounds_each * k` times `fixed + each * bytes / k`.
+  /// segments, `rounds + rounds_each * k` times `fixed + each * bytes / k`, and `apart + apart_each * bytes` for what
+  /// is done before or after it.
   struct predicted_cost {
     double fixed;
     double each;
     double rounds;
     double rounds_each;
+    double apart = 0;
+    double apart_each = 0;
   };
   static constexpr std::size_t max_candidates = 6;
   /// The costs of one choice's candidates, counted once.

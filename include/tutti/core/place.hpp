@@ -3,11 +3,14 @@
 
 namespace tutti {
 
-/// Where a rank stands: `rank` in `[0, size)` among `size` ranks. Everything a schedule may depend on besides the
-/// round.
+class host_map;
+
+/// Where a rank stands: `rank` in `[0, size)` among `size` ranks; where it is known which of them share a host, that
+/// too. Everything a schedule may depend on besides the round.
 struct place {
   int rank;
   int size;
+  const host_map* hosts = nullptr;
 
   friend constexpr bool operator==(place, place) = default;
 };

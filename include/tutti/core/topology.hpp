@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/place.hpp>
+
 #include <algorithm>
 #include <concepts>
 
@@ -13,6 +15,7 @@ namespace tutti {
 /// - `t.hops(from, to)`: how many of them a message crosses, 0 if it has a wire of its own.
 /// - `t.link(from, to, i)`: the i-th, `i` in `[0, hops)`.
 /// - `t.width(link)`: how many times as many bytes as a rank's port it carries in the same time.
+/// - optional, `t.hosts`: which ranks share a host, a `const host_map*`.
 template <class T>
 concept topology = std::copyable<T> && requires(const T& t, int a) {
   { t.size } -> std::convertible_to<int>;
@@ -21,6 +24,16 @@ concept topology = std::copyable<T> && requires(const T& t, int a) {
   { t.link(a, a, a) } -> std::same_as<int>;
   { t.width(a) } -> std::same_as<double>;
 };
+
+/// The place of a rank on these wires.
+template <topology T>
+constexpr place place_on(const T& wires, int rank) {
+  if constexpr (requires { wires.hosts; }) {
+    return {rank, wires.size, wires.hosts};
+  } else {
+    return {rank, wires.size};
+  }
+}
 
 /// A wire of its own from every rank to every other: nothing is shared but the ports of the ranks.
 struct full_topology {

@@ -4,6 +4,7 @@
 // What a transport must be. A transport moves bytes between ranks and knows nothing of collectives.
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/host_map.hpp>
 #include <tutti/core/owned_memory.hpp>
 
 #include <chrono>
@@ -177,6 +178,15 @@ template <class T>
 concept splitting_transport = transport<T> && requires(T& t, int number, std::span<const int> members) {
   { t.next_group() } -> std::same_as<int>;
   { t.subgroup(number, members) } -> std::same_as<T>;
+};
+
+/// A transport that knows which of its ranks share a host.
+///
+/// - `hosts()`: the map of all ranks, the same on every rank as long as the transport is; null if it is not known.
+/// - optional, `costs_between_hosts()`: what messages between hosts cost; `costs()` are then those within a host.
+template <class T>
+concept hosted_transport = transport<T> && requires(const T& t) {
+  { t.hosts() } -> std::same_as<const host_map*>;
 };
 
 }  // namespace tutti

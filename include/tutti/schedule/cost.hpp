@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/host_map.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/layout.hpp>
 #include <tutti/core/set_size.hpp>
@@ -36,8 +37,8 @@ namespace detail {
 template <schedule S, class Measure>
 class overlap_counter {
  public:
-  constexpr overlap_counter(const S& s, int size, const Measure& measure)
-      : schedule_{s}, measure_{measure}, blocks_{s.blocks(size)}, marks_(S::overlapping ? 2 * blocks_ : 0, 0) {}
+  constexpr overlap_counter(const S& s, place any, const Measure& measure)
+      : schedule_{s}, measure_{measure}, blocks_{blocks_of(s, any)}, marks_(S::overlapping ? 2 * blocks_ : 0, 0) {}
 
   constexpr long long of_round(place at, int k) {
     long long copied = 0;
@@ -107,11 +108,11 @@ class cost_tally {
 };
 
 template <schedule S, class Measure>
-constexpr schedule_cost count_by(const S& s, int size, const Measure& measure) {
+constexpr schedule_cost count_by(const S& s, place any, const Measure& measure) {
   cost_tally tally;
-  overlap_counter<S, Measure> overlap(s, size, measure);
-  for (int rank = 0; rank < size; ++rank) {
-    const place at{rank, size};
+  overlap_counter<S, Measure> overlap(s, any, measure);
+  for (int rank = 0; rank < any.size; ++rank) {
+    const place at{rank, any.size, any.hosts};
     const int rounds = s.rounds(at);
     for (int k = next_round(s, at, 0); k < rounds; k = next_round(s, at, k + 1)) {
       for_each_message(s, at, k, measure, [&](const message_end& m) { tally.add(m, rank); });
@@ -135,57 +136,25 @@ struct set_bytes {
 
 }  // namespace detail
 
-namespace detail {
-
-/// What stands between the beginning and the end of a collective: in each round the rank that gets most.
-struct critical_path {
-  int rounds = 0;
-  int fan_in = 0;          // most messages that arrive at one rank in one round
-  long long received = 0;  // blocks, of each round the most that one rank receives, added up
-  long long folds = 0;     // likewise
-};
-
-template <schedule S>
-constexpr critical_path follow(const S& s, int size) {
-  critical_path path;
-  for (int rank = 0; rank < size; ++rank) path.rounds = std::max(path.rounds, s.rounds({rank, size}));
-  for (int k = 0; k < path.rounds; ++k) {
-    long long received = 0;
-    long long folds = 0;
-    for (int rank = 0; rank < size; ++rank) {
-      const place at{rank, size};
-      if (k >= s.rounds(at)) continue;
-      int arrivals = 0;
-      long long mine = 0;
-      long long folded = 0;
-      for_each_message(s, at, k, set_blocks{}, [&](const message_end& m) {
-        if (m.sent) return;
-        if (m.peer != rank) ++arrivals;
-        mine += m.size;
-        folded += m.folded;
-      });
-      path.fan_in = std::max(path.fan_in, arrivals);
-      received = std::max(received, mine);
-      folds = std::max(folds, folded);
-    }
-    path.received += received;
-    path.folds += folds;
-  }
-  return path;
-}
-
-}  // namespace detail
-
-/// Counts `s` among `size` ranks in blocks, by asking for every step of every rank.
+/// Counts `s` among `size` ranks, or those of the hosts, in blocks, by asking for every step of every rank.
 template <schedule S>
 constexpr schedule_cost count(const S& s, int size) {
-  return detail::count_by(s, size, detail::set_blocks{});
+  return detail::count_by(s, {0, size}, detail::set_blocks{});
+}
+template <schedule S>
+constexpr schedule_cost count(const S& s, const host_map& hosts) {
+  return detail::count_by(s, {0, hosts.ranks(), &hosts}, detail::set_blocks{});
 }
 
 /// The same in bytes, for a vector of `bytes` bytes divided as `layout` divides it.
 template <schedule S>
 constexpr schedule_cost count(const S& s, int size, std::size_t bytes) {
-  return detail::count_by(s, size, detail::set_bytes{{bytes, s.blocks(size)}});
+  return detail::count_by(s, {0, size}, detail::set_bytes{{bytes, s.blocks(size)}});
+}
+template <schedule S>
+constexpr schedule_cost count(const S& s, const host_map& hosts, std::size_t bytes) {
+  const place any{0, hosts.ranks(), &hosts};
+  return detail::count_by(s, any, detail::set_bytes{{bytes, blocks_of(s, any)}});
 }
 
 }  // namespace tutti

@@ -14,13 +14,13 @@ namespace detail {
 template <schedule S, topology T, class Measure>
 constexpr double link_load_by(const S& s, const T& wires, const Measure& measure) {
   int rounds = 0;
-  for (int rank = 0; rank < wires.size; ++rank) rounds = std::max(rounds, s.rounds({rank, wires.size}));
+  for (int rank = 0; rank < wires.size; ++rank) rounds = std::max(rounds, s.rounds(place_on(wires, rank)));
   double sum = 0;
   proof_buffer<double> load(wires.links());
   for (int k = 0; k < rounds; ++k) {
     for (double& l : load) l = 0;
     for (int rank = 0; rank < wires.size; ++rank) {
-      const place at{rank, wires.size};
+      const place at = place_on(wires, rank);
       if (k >= s.rounds(at)) continue;
       for_each_message(s, at, k, measure, [&](const message_end& m) {
         if (!m.sent) return;
@@ -47,7 +47,7 @@ constexpr double link_load(const S& s, const T& wires) {
 /// The same in bytes, for a vector of `bytes` bytes.
 template <schedule S, topology T>
 constexpr double link_load(const S& s, const T& wires, std::size_t bytes) {
-  return detail::link_load_by(s, wires, detail::set_bytes{{bytes, s.blocks(wires.size)}});
+  return detail::link_load_by(s, wires, detail::set_bytes{{bytes, blocks_of(s, place_on(wires, 0))}});
 }
 
 }  // namespace tutti

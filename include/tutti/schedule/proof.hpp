@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/host_map.hpp>
 #include <tutti/schedule/algorithm.hpp>
 #include <tutti/schedule/symbolic_run.hpp>
 
@@ -54,17 +55,21 @@ constexpr bool proved_for_sizes(std::integer_sequence<int, I...>) {
 
 /// Executes `s` symbolically as collective `C` on all of `size` ranks: every contribution exactly once, every send
 /// meets a receive of the same blocks, no deadlock, hazards declared, rank order and canonical tree where claimed, one
-/// expression on all ranks of an allreduce unless that is denied. Schedules without a root ignore `root`. Cost: about
-/// the number of blocks sent, times size / 64.
+/// expression on all ranks of an allreduce unless that is denied. Schedules without a root ignore `root`; `hosts` tells
+/// which ranks share a host. Cost: about the number of blocks sent, times size / 64.
 template <collective C, schedule S>
-constexpr verdict verify(const S& s, int size, int root = 0) {
-  return detail::symbolic_run<C, S>(s, size, root)();
+constexpr verdict verify(const S& s, int size, int root = 0, const host_map* hosts = nullptr) {
+  return detail::symbolic_run<C, S>(s, size, root, hosts)();
 }
 
 /// `verify` for the schedule `S`, made with `root` if it has one, and with `segments` if it has any.
 template <collective C, schedule S>
 constexpr verdict correct(int size, int root = 0, int segments = 1) {
   return verify<C>(detail::make_schedule<S>(root, segments), size, root);
+}
+template <collective C, schedule S>
+constexpr verdict correct(const host_map& hosts, int root = 0, int segments = 1) {
+  return verify<C>(detail::make_schedule<S>(root, segments), hosts.ranks(), root, &hosts);
 }
 
 /// Algorithm `A` does collective `C` correctly for each size in `[First, Last]` that it supports and every root (of

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/place.hpp>
 #include <tutti/schedule/group.hpp>
 #include <tutti/schedule/proof_buffer.hpp>
 
@@ -54,6 +55,16 @@ constexpr bool supports(int size) {
     return A::supports(size);
   } else {
     return true;
+  }
+}
+
+/// Whether it works on the ranks of such a place, where it tells hosts apart.
+template <class A>
+constexpr bool supports(place at) {
+  if constexpr (requires { A::supports(at); }) {
+    return A::supports(at);
+  } else {
+    return supports<A>(at.size);
   }
 }
 

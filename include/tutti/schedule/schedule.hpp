@@ -58,6 +58,7 @@ struct step_archetype {
 ///
 /// - `s.rounds(at)`: number of rounds at that place; places may differ, messages between two ranks match in FIFO order.
 /// - `s.blocks(size)`: number of blocks that a vector is divided into among `size` ranks.
+/// - optional, `s.blocks(at)`: the same where it depends on which ranks share a host; equal on all ranks.
 /// - `s.round(at, k, emit)`: calls `emit(send|recv|combine|reduce_local)` for each step of round k,
 ///   `0 <= k < rounds(at)`; the same steps in the same order every time it is asked. No step names its own rank as
 ///   peer; no set is empty. Sends that follow each other to the same peer, and so arrivals from it, are one message
@@ -76,7 +77,9 @@ struct step_archetype {
 /// - optional, `S::whole_vector`: true if `blocks(size)` is 1 for every size, which saves all arithmetic with blocks.
 /// - optional, `S::folding`: a `folds`; `repeatedly` if it is not said. `folds_as_it_says` checks it.
 /// - `S::rank_ordered`: every result is the fold of the contributions in rank order, for any associative operation.
-/// - optional, `S::rank_ordered_at({root, size})`: where that holds for some roots and sizes only, whether for these.
+/// - optional, `S::rank_ordered_at({root, size, hosts})`: where that holds for some roots, sizes and hosts only,
+/// whether
+///   for these.
 /// - optional, `S::uniform`: false if ranks of an allreduce fold in different ways, so that only an operation that
 ///   rounds nothing gives the same on all of them; true unless it is given.
 /// - optional, `S::canonical(size)`: whether results are folded along the canonical tree: the one whose leaves are the
@@ -186,6 +189,18 @@ constexpr S make_schedule(int root, int segments = 1) {
   }
 }
 }  // namespace detail
+
+/// The number of blocks that a vector is divided into.
+template <schedule S>
+constexpr int blocks_of(const S& s, place at) {
+  if constexpr (requires {
+                  { s.blocks(at) } -> std::same_as<int>;
+                }) {
+    return s.blocks(at);
+  } else {
+    return s.blocks(at.size);
+  }
+}
 
 /// The first round from k on in which that place may have a step, or `rounds(at)`.
 template <schedule S>

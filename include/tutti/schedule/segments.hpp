@@ -11,13 +11,17 @@ struct pipeline {
   double each;
 };
 
-/// The pipeline of `S` among `size` ranks.
+/// The pipeline of `S` at that place, or among `size` ranks.
+template <segmented S>
+constexpr pipeline pipeline_of(place at) {
+  constexpr int many = 65;
+  const int one_segment = detail::make_schedule<S>(0, 1).rounds(at);
+  const double each = (detail::make_schedule<S>(0, many).rounds(at) - one_segment) / double{many - 1};
+  return {one_segment - each, each};
+}
 template <segmented S>
 constexpr pipeline pipeline_of(int size) {
-  constexpr int many = 65;
-  const int one_segment = detail::make_schedule<S>(0, 1).rounds({0, size});
-  const double each = (detail::make_schedule<S>(0, many).rounds({0, size}) - one_segment) / double{many - 1};
-  return {one_segment - each, each};
+  return pipeline_of<S>(place{0, size});
 }
 
 /// The number of segments, at most `most`, in which `bytes` are moved soonest if a round takes `round` seconds and

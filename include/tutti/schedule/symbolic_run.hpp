@@ -45,8 +45,14 @@ namespace detail {
 template <collective C, schedule S>
 requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
  public:
-  constexpr symbolic_run(const S& s, int size, int root)
-      : s_{s}, size_{size}, root_{root}, blocks_{s.blocks(size)}, expressions_{size} {}
+  constexpr symbolic_run(const S& s, int size, int root, const host_map* hosts = nullptr)
+      : s_{s},
+        size_{size},
+        root_{root},
+        hosts_{hosts},
+        blocks_{blocks_of(s, {root, size, hosts})},
+        ordered_{rank_ordered<S>({root, size, hosts})},
+        expressions_{size} {}
 
   constexpr verdict operator()() {
     if (begin() && run() && settle()) finish();
@@ -91,6 +97,7 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
   }
   // Block b of vector v has the number v * blocks_ + b.
   constexpr int& value(int rank, int block) { return values_[rank * (vectors * blocks_) + block]; }
+  constexpr place place_of(int rank) const { return {rank, size_, hosts_}; }
   constexpr bool in_range(int rank) const { return rank >= 0 && rank < size_; }
   constexpr block_use& use_of(int block) {
     block_use& use = uses_[block];
@@ -103,7 +110,7 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
                                 C == collective::barrier || prefixes;
     if (blocks_ < 1 || (!any_number && blocks_ != size_)) return fail(fault::wrong_blocks, absent);
     for (int x = 0; x < size_; ++x) {
-      ranks_[x].rounds = s_.rounds({x, size_});
+      ranks_[x].rounds = s_.rounds(place_of(x));
       if constexpr (C == collective::alltoall) {
         if (!slots_are_bijections(x)) return fail(fault::wrong_slots, x);
       }
@@ -118,7 +125,7 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     if constexpr (folds || C == collective::barrier) {
       return x;
     } else if constexpr (C == collective::alltoall) {
-      return x * size_ + s_.destination({x, size_}, b);
+      return x * size_ + s_.destination(place_of(x), b);
     } else if constexpr (C == collective::broadcast || C == collective::scatter) {
       return x == root_ ? b : absent;
     } else {
@@ -129,8 +136,8 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
   constexpr bool slots_are_bijections(int rank) {
     proof_buffer<int> seen{size_};
     for (int slot = 0; slot < size_; ++slot) {
-      const int to = s_.destination({rank, size_}, slot);
-      const int from = s_.source({rank, size_}, slot);
+      const int to = s_.destination(place_of(rank), slot);
+      const int from = s_.source(place_of(rank), slot);
       if (!in_range(to) || !in_range(from) || (to == rank) != (from == rank)) return false;
       seen[to] |= 1;
       seen[from] |= 2;
@@ -161,7 +168,7 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
     me.steps.clear();
     if (me.round >= me.rounds) return true;
     me.unmatched = 0;
-    s_.round({x, size_}, me.round, [&](auto step) {
+    s_.round(place_of(x), me.round, [&](auto step) {
       posted p{kind::recv, side::right, false, absent, step.what.count, arena_.size(), absent};
       if (p.count > blocks_) p.count = 0;  // names a block twice: as bad as an empty set
       int vector = 0;
@@ -343,7 +350,7 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
   constexpr void check_result(int x, int b) {
     const int v = value(x, b);
     if constexpr (C == collective::alltoall) {
-      if (v != s_.source({x, size_}, b) * size_ + x) fail(fault::wrong_result, x);
+      if (v != s_.source(place_of(x), b) * size_ + x) fail(fault::wrong_result, x);
     } else if constexpr (prefixes) {
       // The exclusive prefix of rank 0 is nothing, and nothing may have been written there.
       const int last = C == collective::scan ? x : x - 1;
@@ -370,8 +377,9 @@ requires(C != collective::alltoall || slotted_schedule<S>) class symbolic_run {
   const S& s_;
   int size_;
   int root_;
+  const host_map* hosts_;
   int blocks_;
-  bool ordered_ = rank_ordered<S>({root_, size_});
+  bool ordered_;
   int round_number_ = 0;  // counts posts and completions, so that block uses need no clearing
   verdict verdict_{};
   expressions expressions_;

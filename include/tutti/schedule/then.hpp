@@ -47,11 +47,12 @@ struct rooted_at : detail::parameters<false, segmented<S>> {
   static constexpr bool whole_vector = tutti::whole_vector<S>;
   static constexpr auto folding = tutti::folding<S>;
 
-  static constexpr bool rank_ordered_at(place at) { return tutti::rank_ordered<S>({Root, at.size}); }
+  static constexpr bool rank_ordered_at(place at) { return tutti::rank_ordered<S>({Root, at.size, at.hosts}); }
   static constexpr bool canonical(int size) { return tutti::canonical<S>(size); }
 
   constexpr int rounds(place at) const { return original().rounds(at); }
   constexpr int blocks(int size) const { return original().blocks(size); }
+  constexpr int blocks(place at) const { return blocks_of(original(), at); }
   template <class Emit>
   constexpr void round(place at, int k, Emit&& emit) const {
     original().round(at, k, emit);
@@ -84,6 +85,7 @@ struct then : detail::parameters<rooted<A> || rooted<B>, segmented<A> || segment
 
   constexpr int rounds(place at) const { return first().rounds(at) + second().rounds(at); }
   constexpr int blocks(int size) const { return first().blocks(size); }
+  constexpr int blocks(place at) const { return blocks_of(first(), at); }
   template <class Emit>
   constexpr void round(place at, int k, Emit&& emit) const {
     if (const int before = first().rounds(at); k < before) {
@@ -119,6 +121,7 @@ struct dual : detail::parameters<rooted<S>, segmented<S>> {
 
   constexpr int rounds(place at) const { return original().rounds(at); }
   constexpr int blocks(int size) const { return original().blocks(size); }
+  constexpr int blocks(place at) const { return blocks_of(original(), at); }
   template <class Emit>
   constexpr void round(place at, int k, Emit&& emit) const {
     original().round(at, rounds(at) - 1 - k, [&](auto step) {

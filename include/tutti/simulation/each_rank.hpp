@@ -49,11 +49,11 @@ simulation_result simulate_each_rank(const S& s, const T& wires, std::size_t byt
                       std::to_string(wires.size));
   }
   detail::check_network(net);
-  const detail::set_bytes measure{{bytes, s.blocks(wires.size)}};
+  const detail::set_bytes measure{{bytes, blocks_of(s, place_on(wires, 0))}};
   detail::simulation_engine<T> engine(wires, net);
-  for (int rank = 0; rank < wires.size; ++rank) detail::go_on(engine, s, measure, {rank, wires.size});
+  for (int rank = 0; rank < wires.size; ++rank) detail::go_on(engine, s, measure, place_on(wires, rank));
   for (int rank = engine.next(); rank >= 0; rank = engine.next()) {
-    detail::go_on(engine, s, measure, {rank, wires.size});
+    detail::go_on(engine, s, measure, place_on(wires, rank));
   }
   engine.check_end();
   for (std::size_t rank = 0; rank < finish.size(); ++rank) finish[rank] = engine.time(static_cast<int>(rank));

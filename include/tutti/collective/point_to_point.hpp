@@ -25,19 +25,19 @@ namespace tutti {
 namespace detail {
 
 enum class message_verb : unsigned char { send, recv, sendrecv };
-constexpr std::string_view name_of(message_verb v) {
+constexpr std::string_view verb_name(message_verb v) {
   return v == message_verb::send ? "send" : v == message_verb::recv ? "recv" : "sendrecv";
 }
 
 template <message_verb V, class T>
-inline constexpr call_signature outgoing_signature = message_signature(name_of(V), call::outgoing, type_name<T>(),
+inline constexpr call_signature outgoing_signature = message_signature(verb_name(V), call::outgoing, type_name<T>(),
                                                                        sizeof(T));
 template <message_verb V, class T>
-inline constexpr call_signature incoming_signature = message_signature(name_of(V), call::incoming, type_name<T>(),
+inline constexpr call_signature incoming_signature = message_signature(verb_name(V), call::incoming, type_name<T>(),
                                                                        sizeof(T));
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse(place at, message_verb v, const std::string& what) {
-  throw usage_error(message() << name_of(v) << " on rank " << at.rank << " of " << at.size << ": " << what);
+  throw usage_error(message() << verb_name(v) << " on rank " << at.rank << " of " << at.size << ": " << what);
 }
 inline void check_rank(place at, message_verb v, const char* which, int rank) {
   if (rank < 0 || rank >= at.size) [[unlikely]]

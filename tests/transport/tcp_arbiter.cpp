@@ -183,6 +183,33 @@ TEST_CASE("C14 one that was silent after it left, being stopped, is told farewel
   CHECK_FALSE(t.verdict());
 }
 
+TEST_CASE("E what a rank misses, and what the other has written, is told to the other one of the two") {
+  table t(4);
+  control_message m;
+  m.kind = control_kind::misses;
+  m.peer = 2;
+  m.number = 77;
+  CHECK(t.says(1, m));
+  const auto missed = t.told_of(2, control_kind::missed);
+  REQUIRE(missed.size() == 1);
+  CHECK(missed[0].peer == 1);
+  CHECK(missed[0].number == 77);
+  m.kind = control_kind::wrote;
+  m.peer = 1;
+  m.number = 78;
+  CHECK(t.says(2, m));
+  const auto written = t.told_of(1, control_kind::written);
+  REQUIRE(written.size() == 1);
+  CHECK(written[0].peer == 2);
+  CHECK(written[0].number == 78);
+  CHECK(t.told[0].empty());
+  CHECK(t.told[3].empty());
+  for (const int nobody : {-1, 4, 1}) {
+    m.peer = nobody;
+    CHECK_FALSE(t.says(1, m));
+  }
+}
+
 TEST_CASE("ranks that have not made the same calls are told so in the end") {
   for (const std::uint64_t others : {std::uint64_t{3}, std::uint64_t{2}, std::uint64_t{0}}) {
     CAPTURE(others);

@@ -32,7 +32,9 @@ namespace tutti::detail {
 /// - `left(rank, last, fingerprint)`: that rank has left, and what it called last;
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
 /// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
-/// - `calls()`: the log of this rank's calls; `trouble()`: why it can make no more connections, empty if it can.
+/// - `calls()`: the log of this rank's calls; `trouble()`: why it can make no more connections, empty if it can;
+/// - `written(rank)`: how many bytes this rank has written for that one, on their data connection;
+/// - `claimed(rank, bytes)`: that rank has written so many for this one, which waits for some of them.
 template <class Owner, class Socket = asio::ip::tcp::socket>
 class tcp_control {
   using clock = std::chrono::steady_clock;
@@ -99,6 +101,10 @@ class tcp_control {
     std::uint64_t number;
     std::uint64_t fingerprint;
   };
+  struct missing {
+    int asker;
+    std::uint64_t received;
+  };
   static constexpr std::chrono::milliseconds first_look{5};
   static constexpr std::chrono::milliseconds rarest_look{500};
 
@@ -147,10 +153,21 @@ class tcp_control {
         answer(m);
         return true;
       case control_kind::watches:
+        if (!is_rank(m.peer)) return false;
         watch_call({m.peer, m.number, m.fingerprint});
         return true;
+      case control_kind::missed:
+        if (!is_rank(m.peer)) return false;
+        std::erase_if(missing_, [&](const missing& other) { return other.asker == m.peer; });
+        missing_.push_back({m.peer, m.number});
+        tell_missing();
+        return true;
+      case control_kind::written:
+        if (!is_rank(m.peer)) return false;
+        owner_->claimed(m.peer, m.number);
+        return true;
       case control_kind::has_left:
-        if (m.peer < 0 || m.peer >= size_) return false;
+        if (!is_rank(m.peer)) return false;
         owner_->left(m.peer, m.number, m.fingerprint);
         return true;
       case control_kind::verdict:
@@ -167,6 +184,7 @@ class tcp_control {
         return false;
     }
   }
+  bool is_rank(int rank) const { return rank >= 0 && rank < size_; }
   void answer(const control_message& question) {
     control_message m;
     m.kind = control_kind::answers;
@@ -207,6 +225,19 @@ class tcp_control {
     });
   }
 
+  /// Who waits for bytes that this rank has written is told that they are on their way, as soon as they are.
+  void tell_missing() {
+    std::erase_if(missing_, [&](const missing& w) {
+      control_message m;
+      m.kind = control_kind::wrote;
+      m.peer = w.asker;
+      m.number = owner_->written(w.asker);
+      if (m.number <= w.received) return false;
+      report(std::move(m));
+      return true;
+    });
+  }
+
   // ---- Signs of life
 
   void beat() {
@@ -223,6 +254,7 @@ class tcp_control {
       gone(l->rank(), silent_too_long(l->rank(), heartbeat_.count()));
     }
     if (concluded_) return;
+    tell_missing();
     beat_.expires_after(std::max(std::chrono::nanoseconds(heartbeat_) / 16, std::chrono::nanoseconds(1'000'000)));
     beat_.async_wait([this](const asio::error_code& wrong) {
       if (!wrong && !concluded_) beat();
@@ -257,6 +289,7 @@ class tcp_control {
   clock::time_point last_beat_;
   asio::steady_timer watch_timer_;
   std::vector<watch> watches_;
+  std::vector<missing> missing_;
   std::chrono::milliseconds next_look_{first_look};
   bool said_goodbye_ = false;
   bool concluded_ = false;

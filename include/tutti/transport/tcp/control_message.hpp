@@ -28,12 +28,16 @@ enum class control_kind : std::uint32_t {
   differs,   ///< `peer`: a message of that rank belongs to another call
   late,      ///< `peer`, `round`, `milliseconds`, `calls`: waited for so long for that rank, in that call
   looks,     ///< `peer`, `number`, `fingerprint`: waits for that rank, in that call
+  misses,    ///< `peer`, `number`: waits for bytes of that rank, after so many
+  wrote,     ///< `peer`, `number`: has written so many bytes for that rank, which misses some of them
   answers,   ///< `ticket`, `number`, `text`, `calls`: the last call, why no more connections can be made (or nothing),
              ///< and all calls in the log if they were asked for
   goodbye,   ///< `number`, `fingerprint`: the rank has left, and this was its last call
   // The arbiter to a rank:
   asks,      ///< `ticket`, `number`: are you there; 1: and what did you call
   watches,   ///< `peer`, `number`, `fingerprint`: that rank waits for you, in that call
+  missed,    ///< `peer`, `number`: that rank waits for bytes of yours, after so many
+  written,   ///< `peer`, `number`: that rank has written so many bytes for you
   has_left,  ///< `peer`: that rank has left
   verdict,   ///< `code`, `peer`, `text`: why the group has failed
   farewell   ///< all have left, and have called the same

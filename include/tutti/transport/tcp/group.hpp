@@ -16,8 +16,10 @@
 #include <tutti/transport/tcp/options.hpp>
 #include <tutti/transport/tcp/plain.hpp>
 #include <tutti/transport/tcp/service.hpp>
+#include <tutti/transport/tcp/stalls.hpp>
 #include <tutti/transport/tcp/tuning.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +44,7 @@ class basic_tcp_group {
     guard_.arm();
     descriptor_owner adopted(options.listener);
     with_start_errors(options, [&] {
-      all_ = std::make_unique<parts>(size_);
+      all_ = std::make_unique<parts>(size_, heartbeat_);
       if (size_ == 1) {
         check_options(options);
         static_cast<void>(Security::of(options));
@@ -51,6 +53,7 @@ class basic_tcp_group {
       }
       tuning_ = tcp_tuning::for_host(ranks_here(), usable_processors(), options.busy_poll);
       tuning_.grace = heartbeat_;  // a network may be silent for so long
+      tuning_.longest_nap = std::min(tuning_.longest_nap, all_->stalls.step());
       for (connection_type& c : all_->connections) c.tune(tuning_);
       if (all_->service != nullptr) all_->service->start();
     });
@@ -155,6 +158,11 @@ class basic_tcp_group {
     m.fingerprint = at.during.fingerprint();
     all_->service->report(std::move(m));
   }
+  /// Who waits looks now and then whether what others have written for it is lost.
+  void look_for_stalls(std::chrono::steady_clock::time_point now) {
+    if (all_->stalls.due(now)) [[unlikely]]
+      look_at_connections(now);
+  }
 
   /// The rank's function has returned. The goodbye follows what it has sent.
   void leave() noexcept {
@@ -177,13 +185,38 @@ class basic_tcp_group {
   static constexpr std::chrono::milliseconds abort_patience{40};
 
   struct parts {
-    explicit parts(int size)
-        : state(size), connections(static_cast<std::size_t>(size < 1 ? 1 : size), "the connections of a rank") {}
+    parts(int size, std::chrono::nanoseconds heartbeat)
+        : state(size),
+          stalls(size, heartbeat),
+          connections(static_cast<std::size_t>(size < 1 ? 1 : size), "the connections of a rank") {}
     tcp_group_state state;
+    tcp_stalls stalls;
     owned_array<connection_type> connections;
     std::unique_ptr<tcp_service<Security>> service;  // null if there is one rank
   };
 
+  [[gnu::noinline, gnu::cold]] void look_at_connections(std::chrono::steady_clock::time_point now) {
+    TUTTI_FAULT_POINT("tcp.group.look_for_stalls");
+    for (int peer = 0; peer < size_; ++peer) {
+      connection_type& c = connection(peer);
+      if (c.misses()) c.advance();
+      const auto& claim = all_->state.claim_of(peer);
+      const std::uint64_t written = claim.written.load(std::memory_order_acquire);
+      const std::chrono::steady_clock::time_point since(claim.since.load(std::memory_order_relaxed));
+      const auto found = all_->stalls.look(peer, c.misses(), c.received(), written, since, now);
+      if (found == tcp_stalls::finding::unknown) {
+        control_message m;
+        m.kind = control_kind::misses;
+        m.peer = peer;
+        m.number = c.received();
+        all_->service->report(std::move(m));
+      } else if (found == tcp_stalls::finding::lost && c.tell()) {
+        lost(peer, (message() << "nothing of what that rank has written has come for "
+                              << static_cast<long long>(heartbeat_.count()) << " ms")
+                       .str());
+      }
+    }
+  }
   int ranks_here() const {
     if (all_->service == nullptr) return 1;
     const auto& members = all_->service->membership().members;

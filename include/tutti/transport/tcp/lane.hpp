@@ -29,6 +29,7 @@ namespace tutti::detail {
 /// - `want(peer)`: the connection to that peer is needed;
 /// - `check()`, `fail(failure)`, `raise()`, `disagree(peer)`, `late(place, milliseconds)`: why it became unusable;
 /// - `lost(peer, what)`: the connection to that peer is broken; `has_left(peer)`; `look_around(place)`;
+///   `look_for_stalls(now)`: bytes of peers may be lost;
 /// - `write_call(call)`;
 /// - `wake_descriptor()`: readable after news: a new connection, a failure, a leave; `quiet()`: until there is more.
 template <class Group>

@@ -29,6 +29,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
@@ -163,6 +164,8 @@ class tcp_service {
 
   const call_log& calls() const { return state_->log; }
   std::string trouble() const { return door_.shortage(); }
+  std::uint64_t written(int peer) { return connection(peer).written(); }
+  void claimed(int peer, std::uint64_t bytes) { state_->claim(peer, bytes); }
   void decided(const failure& f) {
     door_.close();
     state_->fail(f);

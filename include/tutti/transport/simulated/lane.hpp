@@ -54,11 +54,12 @@ class simulated_lane {
     group_->rank(rank_).looks_at = nullptr;
   }
 
-  void abandon(const std::string& reason) noexcept {
+  void abandon(const std::string& reason, bool unwinding = false) noexcept {
     awake();
     try {
-      group_->fail({errc::peer_failed, rank_,
-                    message() << "rank " << rank_ << " failed in " << end_->during.describe() << ": " << reason});
+      failure f{errc::peer_failed, rank_,
+                message() << "rank " << rank_ << " failed in " << end_->during.describe() << ": " << reason};
+      unwinding ? group_->fail_for_now(std::move(f)) : group_->fail(std::move(f));
     } catch (...) {
       std::terminate();  // no memory to say what failed: others would wait for ever
     }

@@ -29,7 +29,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
@@ -112,6 +111,15 @@ class tcp_service {
       const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
       timer->async_wait([this, timer, f](const asio::error_code& wrong) {
         if (!wrong) control_.conclude(f);
+      });
+    });
+  }
+  /// The same after a while, unless the group has failed by then.
+  void fail_later(const failure& f, std::chrono::milliseconds wait, std::chrono::milliseconds patience) noexcept {
+    post([this, f, wait, patience] {
+      const auto timer = std::make_shared<asio::steady_timer>(io_, wait);
+      timer->async_wait([this, timer, f, patience](const asio::error_code& wrong) {
+        if (!wrong && !control_.concluded()) fail(f, patience);
       });
     });
   }

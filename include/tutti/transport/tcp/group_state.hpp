@@ -43,6 +43,7 @@ class tcp_group_state {
   explicit tcp_group_state(int size)
       : endings_(static_cast<std::size_t>(size < 1 ? 1 : size), "how the ranks ended"),
         claims_(endings_.size(), "what the ranks have written") {
+    failure_.text.reserve(least_text);
     if (size <= 1) return;  // nobody has news for it
     bell_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!bell_) throw std::system_error(errno, asio::error::get_system_category());
@@ -100,8 +101,8 @@ class tcp_group_state {
       failure_.peer = f.peer;
       try {
         failure_.text = f.text;
-      } catch (...) {  // no memory: it must do without a text
-        failure_.text.clear();
+      } catch (...) {  // no memory for all of it
+        failure_.text.assign(f.text.data(), failure_.text.capacity());
       }
       failed_.store(true, std::memory_order_release);
     }
@@ -138,6 +139,9 @@ class tcp_group_state {
   }
 
  private:
+  // There is room for so much of a text, whatever happens.
+  static constexpr std::size_t least_text = 256;
+
   const ending& at(int rank) const noexcept { return endings_[static_cast<std::size_t>(rank)]; }
 
   owned_array<ending> endings_;

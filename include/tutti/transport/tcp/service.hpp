@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -56,6 +57,7 @@ class tcp_service {
       : state_(&state),
         connections_(&connections),
         rank_(options.rank),
+        no_memory_{errc::resource, rank_, message() << "rank " << rank_ << " gets no memory to talk to the others"},
         patience_(std::min(options.heartbeat, longest_farewell)),
         security_(Security::of(options)),
         membership_(meet(options, adopted)),
@@ -106,20 +108,16 @@ class tcp_service {
   }
   /// Tells the arbiter of a failure, which after that time counts for this rank, whatever the arbiter says.
   void fail(const failure& f, std::chrono::milliseconds patience) noexcept {
-    post([this, f, patience] {
-      control_.report(control_message::of(control_kind::failed, f));
-      const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
-      timer->async_wait([this, timer, f](const asio::error_code& wrong) {
-        if (!wrong) control_.conclude(f);
-      });
-    });
+    attempt([&] { asio::post(io_, [this, f, patience] { tell_failure(f, patience); }); });
   }
   /// The same after a while, unless the group has failed by then.
   void fail_later(const failure& f, std::chrono::milliseconds wait, std::chrono::milliseconds patience) noexcept {
-    post([this, f, wait, patience] {
-      const auto timer = std::make_shared<asio::steady_timer>(io_, wait);
-      timer->async_wait([this, timer, f, patience](const asio::error_code& wrong) {
-        if (!wrong && !control_.concluded()) fail(f, patience);
+    attempt([&] {
+      asio::post(io_, [this, f, wait, patience] {
+        const auto timer = std::make_shared<asio::steady_timer>(io_, wait);
+        timer->async_wait([this, timer, f, patience](const asio::error_code& wrong) {
+          if (!wrong && !control_.concluded()) tell_failure(f, patience);
+        });
       });
     });
   }
@@ -143,29 +141,49 @@ class tcp_service {
 
   /// False where there is no memory, which the group fails of.
   template <class F>
-  bool post(F&& f) noexcept {
+  bool attempt(F&& f) noexcept {
     try {
-      asio::post(io_, std::forward<F>(f));
+      f();
       return true;
     } catch (...) {
-      state_->fail({errc::resource, rank_, "no memory to tell the other ranks"});
+      state_->fail(no_memory_);
       return false;
     }
   }
+  template <class F>
+  bool post(F&& f) noexcept {
+    return attempt([&] { asio::post(io_, std::forward<F>(f)); });
+  }
   void work() noexcept {
     for (;;) {
-      std::string text;
       try {
         io_.run();
         return;
+      } catch (const std::bad_alloc&) {
+        give_up(no_memory_);
       } catch (const std::exception& e) {
-        text = e.what();
+        attempt([&] {
+          const auto* const own = dynamic_cast<const error*>(&e);
+          const bool resource = own != nullptr && own->code() == make_error_code(errc::resource);
+          give_up({resource ? errc::resource : errc::peer_failed, rank_,
+                   message() << "rank " << rank_ << " failed on its service thread: " << e.what()});
+        });
       }
-      const failure f{errc::peer_failed, rank_,
-                      message() << "rank " << rank_ << " failed on its service thread: " << text};
-      state_->fail(f);
-      fail(f, std::chrono::milliseconds(0));
+      if (departing_) return;
     }
+  }
+  /// What was under way when something was thrown does not go on: the group fails. Where there is no memory to tell the
+  /// others why, they see the end of the connections.
+  void give_up(const failure& f) noexcept {
+    state_->fail(f);
+    if (!attempt([&] { tell_failure(f, std::chrono::milliseconds(0)); })) control_.close();
+  }
+  void tell_failure(const failure& f, std::chrono::milliseconds patience) {
+    control_.report(control_message::of(control_kind::failed, f));
+    const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
+    timer->async_wait([this, timer, f](const asio::error_code& wrong) {
+      if (!wrong) control_.conclude(f);
+    });
   }
 
   // ---- What the control plane tells
@@ -226,6 +244,7 @@ class tcp_service {
   }
 
   void depart() {
+    departing_ = true;
     door_.close();
     control_.settle();
     farewell_.expires_after(patience_);
@@ -237,6 +256,7 @@ class tcp_service {
   tcp_group_state* state_;
   owned_array<connection_type>* connections_;
   int rank_;
+  failure no_memory_;
   std::chrono::milliseconds patience_;
   asio::io_context io_{1};
   Security security_;
@@ -248,6 +268,7 @@ class tcp_service {
   pthread_t thread_{};
   bool running_ = false;
   bool left_ = false;
+  bool departing_ = false;
 };
 
 }  // namespace tutti::detail

@@ -53,6 +53,14 @@ auto with_start_errors(const tcp_options& options, F&& f) {
   }
 }
 
+/// What the error says, without what its category adds, as the failure of that rank.
+[[gnu::cold]] inline failure failure_of(const error& e, int rank) {
+  std::string text = e.what();
+  const std::string added = ": " + e.code().message();
+  if (text.ends_with(added)) text.resize(text.size() - added.size());
+  return {static_cast<errc>(e.code().value()), rank, std::move(text)};
+}
+
 /// That span, or the longest that clocks can count.
 inline std::chrono::milliseconds countable(std::chrono::milliseconds span) {
   constexpr std::chrono::milliseconds most = std::chrono::hours(24 * 365 * 10);

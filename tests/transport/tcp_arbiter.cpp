@@ -210,6 +210,28 @@ TEST_CASE("E what a rank misses, and what the other has written, is told to the 
   }
 }
 
+TEST_CASE("D4 whatever numbers a rank gives its calls, the comparison ends") {
+  for (const std::uint64_t last :
+       {~std::uint64_t{0}, ~std::uint64_t{0} - 3, std::uint64_t{1} << 63, std::uint64_t{0}}) {
+    CAPTURE(last);
+    for (const bool alike : {true, false}) {
+      table t(3);
+      CHECK(t.says(1, control_kind::differs, 2));
+      for (const int rank : {1, 2}) {
+        const auto calls = std::make_shared<recorded_calls>();
+        calls->add(recorded_call(call_of(alike || rank == 1 ? barrier : allreduce, last)));
+        CHECK(t.answers(rank, last, calls));
+      }
+      const auto f = t.verdict();
+      REQUIRE(f);
+      CHECK(f->kind == errc::mismatch);
+      const bool seen = !alike && last != 0;
+      CHECK(
+          f->text.starts_with(seen ? "rank 1 called barrier" : "rank 1 and rank 2 called different things some time"));
+    }
+  }
+}
+
 TEST_CASE("ranks that have not made the same calls are told so in the end") {
   for (const std::uint64_t others : {std::uint64_t{3}, std::uint64_t{2}, std::uint64_t{0}}) {
     CAPTURE(others);

@@ -69,8 +69,8 @@ class recorded_calls {
   /// What the log holds now.
   explicit recorded_calls(const call_log& log) {
     const std::uint64_t last = log.last();
-    for (std::uint64_t number = last > most ? last - most + 1 : 1; number <= last; ++number)
-      if (const call c = log.read(number); c.signature != nullptr) add(recorded_call(c));
+    for (std::uint64_t left = last < most ? last : most; left != 0; --left)
+      if (const call c = log.read(last - left + 1); c.signature != nullptr) add(recorded_call(c));
   }
 
   /// One more, as long as there is room; whether there was.

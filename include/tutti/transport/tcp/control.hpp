@@ -83,6 +83,11 @@ class tcp_control {
     owner_->decided(f);
   }
   bool concluded() const { return concluded_; }
+  /// Calls `f(rank, descriptor)` for each of the connections, which stay open until `close()`.
+  template <class F>
+  void for_each_connection(F&& f) {
+    for (const auto& l : links_) f(l->rank(), l->descriptor());
+  }
 
   /// Tells the owner once everything is written that was sent, and, on rank 0, read by the others. Only after a
   /// verdict or the farewell; without them the connections are as good as closed.

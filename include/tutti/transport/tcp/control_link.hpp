@@ -76,6 +76,7 @@ class tcp_control_link {
   }
 
   int rank() const { return rank_; }
+  int descriptor() { return socket_.native_handle(); }
   /// When something came last, and when something was sent last.
   clock::time_point heard() const { return heard_; }
   clock::time_point spoke() const { return spoke_; }
@@ -128,7 +129,9 @@ class tcp_control_link {
     try {
       write_some();
     } catch (...) {
-      close();
+      closed_ = true;
+      asio::error_code ignored;
+      socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
       throw;
     }
   }

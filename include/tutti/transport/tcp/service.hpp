@@ -11,6 +11,7 @@
 #include <tutti/transport/tcp/control.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
 #include <tutti/transport/tcp/door.hpp>
+#include <tutti/transport/tcp/fork_closer.hpp>
 #include <tutti/transport/tcp/group_state.hpp>
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
@@ -64,6 +65,7 @@ class tcp_service {
         control_(io_, options.rank, options.size, countable(options.heartbeat), std::move(membership_.control), *this),
         door_(io_, options, membership_, *this, {}, security_),
         farewell_(io_),
+        closer_(2 * static_cast<std::size_t>(options.size) + 1),
         work_(io_.get_executor()) {}
   tcp_service(const tcp_service&) = delete;
   tcp_service& operator=(const tcp_service&) = delete;
@@ -73,6 +75,7 @@ class tcp_service {
       if (!post([this] { depart(); })) io_.stop();
       pthread_join(thread_, nullptr);
     }
+    closer_.clear();
     door_.close();
     control_.close();
   }
@@ -80,6 +83,9 @@ class tcp_service {
   const membership_type& membership() const { return membership_; }
 
   void start() {
+    control_.for_each_connection([this](int rank, int to) { closer_.add(static_cast<std::size_t>(rank), to); });
+    if (membership_.listener.is_open())
+      closer_.add(2 * connections_->size(), membership_.listener.acceptor().native_handle());
     control_.start();
     door_.start();
     sigset_t all;
@@ -176,7 +182,10 @@ class tcp_service {
   /// others why, they see the end of the connections.
   void give_up(const failure& f) noexcept {
     state_->fail(f);
-    if (!attempt([&] { tell_failure(f, std::chrono::milliseconds(0)); })) control_.close();
+    if (!attempt([&] { tell_failure(f, std::chrono::milliseconds(0)); })) {
+      closer_.clear();
+      control_.close();
+    }
   }
   void tell_failure(const failure& f, std::chrono::milliseconds patience) {
     control_.report(control_message::of(control_kind::failed, f));
@@ -216,6 +225,7 @@ class tcp_service {
   void established(int peer, socket&& line) {
     TUTTI_FAULT_POINT("tcp.service.established");
     connection(peer).establish(std::move(line));
+    closer_.add(connections_->size() + static_cast<std::size_t>(peer), connection(peer).descriptor());
     if (left_) connection(peer).finish_sending();
     state_->ring();
   }
@@ -264,6 +274,7 @@ class tcp_service {
   tcp_control<tcp_service, socket> control_;
   tcp_door<tcp_service, Security> door_;
   asio::steady_timer farewell_;
+  fork_closer closer_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   pthread_t thread_{};
   bool running_ = false;

@@ -140,9 +140,13 @@ TEST_CASE("times are positive") {
   for (const int ms : {0, -1}) {
     CHECK(contains(refusal([&](tcp_options& o) { o.start_timeout = milliseconds(ms); }),
                    "start_timeout (TUTTI_START_TIMEOUT_MS) is " + std::to_string(ms) + " ms, expected more than 0"));
-    CHECK(contains(refusal([&](tcp_options& o) { o.heartbeat = milliseconds(ms); }),
-                   "heartbeat (TUTTI_HEARTBEAT_MS) is " + std::to_string(ms) + " ms, expected more than 0"));
   }
+  for (const int ms : {15, 1, 0, -1})
+    CHECK(contains(refusal([&](tcp_options& o) { o.heartbeat = milliseconds(ms); }),
+                   "heartbeat (TUTTI_HEARTBEAT_MS) is " + std::to_string(ms) + " ms, expected at least 16 ms"));
+  tcp_options smallest = good();
+  smallest.heartbeat = milliseconds(16);
+  check_options(smallest);
   CHECK(contains(refusal([](tcp_options& o) { o.busy_poll = microseconds(-2); }),
                  "busy_poll (TUTTI_BUSY_POLL_US) is -2 us, expected at least 0, or -1"));
 }

@@ -71,6 +71,10 @@ inline std::chrono::steady_clock::time_point time_in(std::chrono::milliseconds s
   return std::chrono::steady_clock::now() + countable(span);
 }
 
+/// Sixteenths of a heartbeat are counted in milliseconds; and a system that is busy may well let a rank wait for longer
+/// than a smaller one.
+inline constexpr std::chrono::milliseconds smallest_heartbeat{16};
+
 /// What the options say, taken apart.
 struct tcp_plan {
   host_and_port master;       ///< empty for rank 0 with a listener, and in a job of one
@@ -128,7 +132,8 @@ inline tcp_plan check_options(const tcp_options& o) {
   };
   if (o.start_timeout.count() <= 0)
     refuse("start_timeout (TUTTI_START_TIMEOUT_MS)", milliseconds(o.start_timeout), "more than 0");
-  if (o.heartbeat.count() <= 0) refuse("heartbeat (TUTTI_HEARTBEAT_MS)", milliseconds(o.heartbeat), "more than 0");
+  if (o.heartbeat < smallest_heartbeat)
+    refuse("heartbeat (TUTTI_HEARTBEAT_MS)", milliseconds(o.heartbeat), "at least " + milliseconds(smallest_heartbeat));
   if (o.busy_poll.count() < -1)
     refuse("busy_poll (TUTTI_BUSY_POLL_US)", (message() << static_cast<long long>(o.busy_poll.count()) << " us").str(),
            "at least 0, or -1");

@@ -15,6 +15,7 @@
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
 #include <tutti/transport/tcp/plain.hpp>
+#include <tutti/transport/tcp/reachable.hpp>
 #include <tutti/transport/tcp/settings.hpp>
 
 #include <asio/buffer.hpp>
@@ -239,7 +240,9 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     TUTTI_FAULT_POINT("tcp.host.complete");
     const std::uint64_t host = host_identity();
     guests_[0].member = {listener_.local_endpoint(), host, network_identity(host)};
-    if (std::string wrong = unreachable(); !wrong.empty()) return give_up({errc::usage, 0, std::move(wrong)});
+    const auto member_of = [this](int rank) -> const tcp_member& { return guest_of(rank).member; };
+    if (std::string wrong = unreachable(options_.size, member_of); !wrong.empty())
+      return give_up({errc::usage, 0, std::move(wrong)});
     completing_ = true;
     forget_gate();
     fill_with_random_bits(session_.data(), session_.size());
@@ -268,27 +271,6 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
                         });
     }
   }
-  /// Where it is already known that ranks on different hosts cannot reach each other: why, and what to set.
-  std::string unreachable() const {
-    for (int rank = 1; rank < options_.size; ++rank) {
-      const tcp_member& m = guests_[static_cast<std::size_t>(rank)].member;
-      for (int other = 0; other < options_.size; ++other) {
-        const tcp_member& o = guests_[static_cast<std::size_t>(other)].member;
-        if (o.network == m.network) continue;
-        const bool same = o.endpoint.address() == m.endpoint.address();
-        if (!m.endpoint.address().is_loopback() && !same) continue;
-        message text;
-        text << "tcp start: rank " << rank << " listens at " << endpoint_text(m.endpoint) << ", where rank " << other
-             << " on another host cannot reach it";
-        if (same) text << ": it has the same address itself";
-        return text << "; give rank " << rank
-                    << " an address or interface (TUTTI_ADDRESS, TUTTI_INTERFACE) that others reach, or a master "
-                       "(MASTER_ADDR) that no host takes for itself";
-      }
-    }
-    return {};
-  }
-
   void time_is_up() {
     if (failed_) return end();
     if (completing_) return end();  // whoever has not taken its welcome has failed in the group

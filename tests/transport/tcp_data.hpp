@@ -137,7 +137,6 @@ class wired_group {
   }
   [[noreturn]] void raise() { all_->raise(); }
   void fail(const tutti::failure& reason) noexcept { all_->fail(reason); }
-  void fail_for_now(const tutti::failure& reason) noexcept { fail(reason); }
   bool has_left(int rank) const noexcept { return all_->group(rank).left_.load(std::memory_order_acquire); }
   void want(int peer) {
     ++wanted;

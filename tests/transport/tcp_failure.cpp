@@ -212,37 +212,6 @@ TEST_CASE("who is late is named by all, the late one too") {
   }
 }
 
-TEST_CASE("A5 a rank that throws while a collective is pending is named with its text, unless it catches that itself") {
-  const deadline limit(30s);
-  enum class then { leaves, is_caught, goes_on, computes };
-  for (const then what : {then::leaves, then::is_caught, then::goes_on, then::computes}) {
-    CAPTURE(static_cast<int>(what));
-    std::atomic<int> thrown{0};
-    auto of = outcomes_on_threads(3, [&](comm_type& comm) {
-      add(comm);
-      std::vector<float> values(100'000);
-      try {
-        auto pending = tutti::iallreduce(comm, values, std::plus{});
-        if (comm.rank() == 1) throw std::runtime_error("no shoes");
-        pending.wait();
-      } catch (const std::runtime_error&) {
-        ++thrown;
-        if (what == then::leaves || comm.rank() != 1) throw;
-      }
-      if (what == then::goes_on) tutti::barrier(comm);
-      // Even if it does not come back to the communicator for long.
-      while (what == then::computes && thrown.load() < 3) std::this_thread::yield();
-    });
-    if (what == then::leaves) {
-      CHECK(of[1] == outcome{"other", "no shoes", -1});
-      of.erase(of.begin() + 1);
-      check_same(of, "peer_failed", 1, "rank 1 failed: no shoes: peer failed");
-    } else {
-      check_same(of, "peer_failed", 1, "destroyed before it had finished");
-    }
-  }
-}
-
 namespace {
 
 /// Kinds of collective, in which rank 0 waits for rank 2 of 3.

@@ -40,7 +40,7 @@ struct pending_operation : in_progress {
 /// of the same communicator. Movable. The buffers must stay until it has finished.
 ///
 /// Destroying one that has not finished is an error that fails the communicator (it neither blocks nor throws): the
-/// other ranks throw `peer_failed`. Where an exception destroys it they hear of that, if it leaves the rank's function.
+/// other ranks throw `peer_failed`.
 template <class Comm>
 class pending {
   using operation = detail::pending_operation<Comm>;
@@ -103,19 +103,10 @@ class pending {
     destroy_(std::exchange(operation_, nullptr));
     if (failed) std::rethrow_exception(failed);
   }
-  /// An exception that has not been caught yet may be what destroys it: then that is what the others are to hear of.
-  void abandon(const char* reason) noexcept {
-    auto& lane = operation_->on->lane;
-    if constexpr (requires { lane.abandon(reason, true); }) {
-      lane.abandon(reason, std::uncaught_exceptions() > 0);
-    } else {
-      lane.abandon(reason);
-    }
-  }
   void drop() noexcept {
     if (operation_ == nullptr) return;
     if (!operation_->finished) {
-      abandon("the pending collective was destroyed before it had finished");
+      operation_->on->lane.abandon("the pending collective was destroyed before it had finished");
       operation_->close();
     }
     destroy_(std::exchange(operation_, nullptr));

@@ -30,8 +30,7 @@ namespace tutti {
 /// - `glance()`: the same without giving the processor away, for those who have something else to do.
 /// - `awake()`: a look after `idle()` was not in vain.
 /// - `abandon(reason)`: the collective ends by an exception: the group learns of it, and when the call returns no other
-///   rank reads or writes this rank's memory any more. Never throws. A lane may take a second argument: `true` if an
-///   exception is on its way out of the rank's function, whose text, once it is there, says more than this reason.
+///   rank reads or writes this rank's memory any more. Never throws.
 ///
 /// A lane may have a member `piece_bytes()`, the same on every rank: then a message has no more bytes, unless it is one
 /// element.

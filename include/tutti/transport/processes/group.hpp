@@ -20,7 +20,6 @@
 #include <tutti/transport/shared_memory/lane.hpp>
 
 #include <sched.h>
-#include <time.h>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -115,7 +114,7 @@ class processes_group {
     std::uint64_t hash = 1;
     for (const std::uint64_t part :
          {sizeof(head), sizeof(rank_state), sizeof(failure_record::note), sizeof(channel), sizeof(board),
-          shown_copy_bytes, std::size_t{channel::capacity}, std::size_t{board::capacity}, notes_each})
+          shown_copy_bytes, std::size_t{channel::capacity}, std::size_t{board::capacity}})
       hash = (hash ^ part) * 1099511628211ULL;
     return hash;
   }
@@ -200,7 +199,6 @@ class processes_group {
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
     if (!guard_.armed()) fork_guard::refuse(rank_);
-    await_reason();
     why().raise();
   }
   /// Throws `usage_error` in a process that a rank has forked.
@@ -208,22 +206,26 @@ class processes_group {
     if (!guard_.armed()) fork_guard::refuse(rank_);
   }
   /// The group becomes unusable; the first reason stays. Wakes everyone.
-  [[gnu::noinline, gnu::cold]] void fail(const failure& f) noexcept { note(f, false); }
-  /// The same while an exception is on its way out of this rank's function: what it fails of then takes the place of
-  /// this reason. Who would throw it waits for that, for a limited time.
-  [[gnu::noinline, gnu::cold]] void fail_for_now(const failure& f) noexcept { note(f, true); }
+  [[gnu::noinline, gnu::cold]] void fail(const failure& f) noexcept {
+    if (!guard_.armed()) return;
+    {
+      const std::lock_guard lock(noting_);  // another thread of this process may abort
+      if (head_->failed.show(note_of(rank_), rank_, f)) wake_all();
+    }
+    // The memory that others read is written again only after that.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
   /// Whether it failed, and that rank said so.
   bool told_by(int rank) const { return head_->failed.readable() && head_->failed.writer() == rank; }
   /// Why the group failed, once it has; else nothing, a failure without text.
   failure why() const {
-    return head_->failed.readable() ? head_->failed.read([this](int writer) { return notes_of(writer); }) : failure{};
+    return head_->failed.readable() ? failure_record::read(note_of(head_->failed.writer())) : failure{};
   }
 
   /// A rank's function has returned or thrown.
   void leave(int rank) noexcept {
     if (!guard_.armed()) return;
     TUTTI_FAULT_POINT("group.leave");
-    if (failed() && told_by(rank)) head_->failed.settle();
     state(rank).stage.store(left, std::memory_order_release);
     TUTTI_FAULT_POINT("group.left");
     wake_all();
@@ -285,8 +287,6 @@ class processes_group {
     failure_record failed;
     std::atomic<std::uint64_t> tables[most_lanes];
   };
-  static constexpr std::size_t notes_each = 2;
-  static constexpr int unwinding_naps = 5'000;       // a second: destructors run meanwhile
   static constexpr std::uint64_t head_place = 4096;  // what is taken first begins there
 
   struct known_signature {
@@ -315,7 +315,7 @@ class processes_group {
     TUTTI_FAULT_POINT("group.create");
     h->states = fresh.take(ranks * sizeof(rank_state), alignof(rank_state), "what the ranks tell each other");
     for (std::size_t rank = 0; rank < ranks; ++rank) new (fresh.object<rank_state>(h->states) + rank) rank_state;
-    const std::size_t notes = notes_each * (ranks + 1) * sizeof(failure_record::note);
+    const std::size_t notes = (ranks + 1) * sizeof(failure_record::note);
     h->notes = fresh.take(notes, alignof(failure_record::note), "why the ranks failed");
     h->tables[0].store(make_table(fresh, size), std::memory_order_relaxed);
     TUTTI_FAULT_POINT("group.created");
@@ -360,28 +360,8 @@ class processes_group {
 
   static std::uint64_t probe_value(int rank) { return 0x7475747469000000 + static_cast<std::uint64_t>(rank); }
 
-  failure_record::note* notes_of(int rank) const {
-    return segment_.object<failure_record::note>(head_->notes) + notes_each * static_cast<std::size_t>(rank + 1);
-  }
-  void note(const failure& f, bool for_now) noexcept {
-    if (!guard_.armed()) return;
-    {
-      const std::lock_guard lock(noting_);  // another thread of this process may abort
-      if (head_->failed.show(notes_of(rank_), rank_, f, for_now)) wake_all();
-    }
-    // The memory that others read is written again only after that.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
-  /// Whoever fails has soon said why, unless it dies before, or goes on since it has caught the exception.
-  void await_reason() noexcept {
-    failure_record& record = head_->failed;
-    timespec nap{};
-    nap.tv_nsec = 200'000;
-    for (int naps = 0; record.is_unsettled() && !told_by(rank_) && naps < unwinding_naps; ++naps) {
-      if (naps % 50 == 0 && look_for(state(record.writer()).process) == presence::gone) break;
-      nanosleep(&nap, nullptr);
-    }
-    if (record.is_unsettled()) record.settle();
+  failure_record::note& note_of(int rank) const {
+    return segment_.object<failure_record::note>(head_->notes)[rank + 1];
   }
   void wake_all() noexcept {
     for (int rank = 0; rank < size_; ++rank) {

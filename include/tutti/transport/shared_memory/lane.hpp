@@ -70,13 +70,12 @@ class shared_memory_lane : public lane_boards<Group> {
     return this->boards_settled() && sent;
   }
 
-  [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason, bool unwinding = false) noexcept {
+  [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
     this->awake();
     TUTTI_FAULT_POINT("lane.abandon");
     try {
-      failure f{errc::peer_failed, rank_,
-                message() << "rank " << rank_ << " failed in " << call_.describe() << ": " << reason};
-      unwinding ? group_->fail_for_now(std::move(f)) : group_->fail(std::move(f));
+      group_->fail({errc::peer_failed, rank_,
+                    message() << "rank " << rank_ << " failed in " << call_.describe() << ": " << reason});
     } catch (...) {
       std::terminate();  // no memory to say what failed: others would wait for ever
     }

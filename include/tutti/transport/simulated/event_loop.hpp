@@ -46,14 +46,11 @@ class event_loop {
 
   bool failed() const noexcept { return failed_; }
   /// Throws what the group failed of, if it failed.
-  void check() {
-    if (!failed_) return;
-    settle();
-    failure_.raise();
+  void check() const {
+    if (failed_) failure_.raise();
   }
   /// The group becomes unusable; the first reason stays. Those who wait go on.
   void fail(failure f) {
-    if (!std::exchange(settled_, true)) failure_ = std::move(f);
     if (std::exchange(failed_, true)) return;
     failure_ = std::move(f);
     const virtual_time at = running_ < 0 ? now_ : later(now_, rank(running_).clock);
@@ -61,19 +58,10 @@ class event_loop {
       if (rank(r).state == standing::waiting) resume(rank(r), at);
     trace_.add({.kind = simulated_event_kind::failed, .picoseconds = at, .from = failure_.peer});
   }
-  /// The same while an exception is on its way out of the function of the rank whose turn it is: what it fails of takes
-  /// the place of this reason, unless somebody throws that before.
-  void fail_for_now(failure f) {
-    if (failed_) return;
-    fail(std::move(f));
-    settled_ = false;
-  }
   /// The two ranks have not made the same calls.
   void disagree(int one, int other) { fail(disagreement(one, rank(one).log, other, rank(other).log)); }
 
  protected:
-  /// The reason of a failure stays from now on.
-  void settle() { settled_ = true; }
   /// Gives the turn to who is next, and comes back when it is this rank's again.
   void pass(int r) {
     const int next = next_rank();
@@ -260,7 +248,6 @@ class event_loop {
   std::uint64_t turns_ = 0;
   chance draws_;
   bool failed_ = false;
-  bool settled_ = true;
   failure failure_;
 
  protected:

@@ -60,7 +60,6 @@ class simulated_group : public event_loop {
       if (came_ == expected_ && came_ != 0) rank(next_rank()).go.give();
       return;
     }
-    settle();
     simulated_rank& gone = rank(r);
     gone.state = standing::left;
     ++happened_;

@@ -54,12 +54,11 @@ class simulated_lane {
     group_->rank(rank_).looks_at = nullptr;
   }
 
-  void abandon(const std::string& reason, bool unwinding = false) noexcept {
+  void abandon(const std::string& reason) noexcept {
     awake();
     try {
-      failure f{errc::peer_failed, rank_,
-                message() << "rank " << rank_ << " failed in " << end_->during.describe() << ": " << reason};
-      unwinding ? group_->fail_for_now(std::move(f)) : group_->fail(std::move(f));
+      group_->fail({errc::peer_failed, rank_,
+                    message() << "rank " << rank_ << " failed in " << end_->during.describe() << ": " << reason});
     } catch (...) {
       std::terminate();  // no memory to say what failed: others would wait for ever
     }

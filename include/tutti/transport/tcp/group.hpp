@@ -80,27 +80,18 @@ class basic_tcp_group {
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
     if (!guard_.armed()) fork_guard::refuse(rank_);
-    // The exception that was on its way has been caught.
-    if (!all_->state.settled()) fail(all_->state.why());
     all_->state.why().raise();
   }
   /// The group becomes unusable; the first reason stays, for all ranks.
   [[gnu::noinline, gnu::cold]] void fail(const failure& f) noexcept {
-    if (!guard_.armed() || all_->state.settled()) return;
+    if (failed()) return;
     TUTTI_FAULT_POINT("tcp.group.fail");
     if (all_->service == nullptr) return all_->state.fail(f);
     all_->service->fail(f, verdict_patience);
     all_->state.await_failure(2 * verdict_patience);
     all_->state.fail(f);
   }
-  /// The same while an exception is on its way out of this rank's function: what it fails of then takes the place of
-  /// this reason, of which the others hear only if that does not come for a while, or this rank goes on.
-  [[gnu::noinline, gnu::cold]] void fail_for_now(const failure& f) noexcept {
-    if (failed()) return;
-    all_->state.fail(f, true);
-    if (all_->service != nullptr) all_->service->fail_later(f, unwinding_patience, verdict_patience);
-  }
-  /// The same as `fail` from any thread. This rank itself throws it soon, whether or not the others can be reached.
+  /// The same from any thread. This rank itself throws it soon, whether or not the others can be reached.
   [[gnu::noinline, gnu::cold]] void abort(std::string_view text) {
     if (failed()) return;
     TUTTI_FAULT_POINT("tcp.group.abort");
@@ -192,8 +183,6 @@ class basic_tcp_group {
   // Until what a rank itself knows counts for it, verdict or not.
   static constexpr std::chrono::milliseconds verdict_patience{1'000};
   static constexpr std::chrono::milliseconds abort_patience{40};
-  // How long an exception may take to leave the rank's function: destructors run meanwhile.
-  static constexpr std::chrono::milliseconds unwinding_patience{1'000};
 
   struct parts {
     parts(int size, std::chrono::nanoseconds heartbeat)

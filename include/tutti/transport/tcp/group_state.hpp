@@ -72,15 +72,10 @@ class tcp_group_state {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
-  /// It has failed, and the reason stays.
-  bool settled() {
-    const std::lock_guard lock(mutex_);
-    return failed() && settled_;
-  }
-  /// Waits until the group has failed, of a reason that stays; whether it has within that time.
+  /// Waits until the group has failed; whether it has within that time.
   bool await_failure(std::chrono::nanoseconds limit) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, limit, [this] { return failed() && settled_; });
+    return changed_.wait_for(lock, limit, [this] { return failed(); });
   }
   /// Waits until the group has failed or ended well; whether it has failed.
   bool await_end() {
@@ -91,12 +86,11 @@ class tcp_group_state {
 
   // ---- Any thread
 
-  /// The first reason stays; one for now does until there is another.
-  [[gnu::cold]] void fail(const failure& f, bool for_now = false) noexcept {
+  /// The first reason stays.
+  [[gnu::cold]] void fail(const failure& f) noexcept {
     {
       const std::lock_guard lock(mutex_);
-      if ((failed() && (settled_ || for_now)) || parted_) return;
-      settled_ = !for_now;
+      if (failed() || parted_) return;
       failure_.kind = f.kind;
       failure_.peer = f.peer;
       try {
@@ -152,7 +146,6 @@ class tcp_group_state {
   alignas(64) std::mutex mutex_;
   std::condition_variable changed_;
   failure failure_;
-  bool settled_ = true;
   bool parted_ = false;
 };
 

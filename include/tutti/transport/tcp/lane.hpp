@@ -27,8 +27,7 @@ namespace tutti::detail {
 ///
 /// - `rank()`, `size()`, `tuning()`, `connection(peer)`;
 /// - `want(peer)`: the connection to that peer is needed;
-/// - `check()`, `fail(failure)`, `fail_for_now(failure)`, `raise()`, `disagree(peer)`, `late(place, milliseconds)`: why
-/// it became unusable;
+/// - `check()`, `fail(failure)`, `raise()`, `disagree(peer)`, `late(place, milliseconds)`: why it became unusable;
 /// - `lost(peer, what)`: the connection to that peer is broken; `has_left(peer)`; `look_around(place)`;
 ///   `look_for_stalls(now)`: bytes of peers may be lost;
 /// - `write_call(call)`;
@@ -118,13 +117,12 @@ class tcp_lane : public tcp_waiting<Group> {
     return false;
   }
 
-  [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason, bool unwinding = false) noexcept {
+  [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
     this->awake();
     TUTTI_FAULT_POINT("tcp_lane.abandon");
     try {
-      const failure f{errc::peer_failed, rank_,
-                      message() << "rank " << rank_ << " failed in " << call_.describe() << ": " << reason};
-      unwinding ? group_->fail_for_now(f) : group_->fail(f);
+      group_->fail({errc::peer_failed, rank_,
+                    message() << "rank " << rank_ << " failed in " << call_.describe() << ": " << reason});
     } catch (...) {
       std::terminate();  // no memory to say what failed: others would wait for ever
     }

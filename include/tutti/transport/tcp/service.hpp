@@ -30,6 +30,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <new>
@@ -115,17 +116,6 @@ class tcp_service {
   /// Tells the arbiter of a failure, which after that time counts for this rank, whatever the arbiter says.
   void fail(const failure& f, std::chrono::milliseconds patience) noexcept {
     attempt([&] { asio::post(io_, [this, f, patience] { tell_failure(f, patience); }); });
-  }
-  /// The same after a while, unless the group has failed by then.
-  void fail_later(const failure& f, std::chrono::milliseconds wait, std::chrono::milliseconds patience) noexcept {
-    attempt([&] {
-      asio::post(io_, [this, f, wait, patience] {
-        const auto timer = std::make_shared<asio::steady_timer>(io_, wait);
-        timer->async_wait([this, timer, f, patience](const asio::error_code& wrong) {
-          if (!wrong && !control_.concluded()) tell_failure(f, patience);
-        });
-      });
-    });
   }
   /// A connection is wanted.
   void want(int peer) { door_.connect(peer); }

@@ -163,8 +163,7 @@ class tcp_waiting {
   }
   /// Milliseconds.
   int nap() const {
-    auto longest =
-        std::chrono::nanoseconds(!looked_around_ || left_seen_ >= 0 ? patience : group_->tuning().longest_nap);
+    auto longest = std::chrono::nanoseconds(!looked_around_ || left_seen_ >= 0 ? patience : group_->tuning().longest_nap);
     if (*limit_ > std::chrono::nanoseconds::zero() && *limit_ - waited_ < longest) longest = *limit_ - waited_;
     return static_cast<int>((longest.count() + 999'999) / 1'000'000);
   }

@@ -10,11 +10,9 @@
 #include <tutti/transport/shared_memory/heap_memory.hpp>
 #include <tutti/transport/shared_memory/lane.hpp>
 
-#include <pthread.h>
 #include <atomic>
 #include <bit>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -93,11 +91,7 @@ class threads_group {
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
     failure f;
     {
-      std::unique_lock lock(mutex_);
-      // Whoever is here itself has caught the exception that was on its way.
-      if (!settled_ && !pthread_equal(unwinds_, pthread_self()))
-        settling_.wait_for(lock, unwinding_patience, [this] { return settled_; });
-      settle();
+      const std::lock_guard lock(mutex_);
       f = failure_;
     }
     f.raise();
@@ -106,21 +100,7 @@ class threads_group {
   [[gnu::noinline, gnu::cold]] void fail(failure f) {
     {
       const std::lock_guard lock(mutex_);
-      if (failed_.load(std::memory_order_relaxed) && settled_) return;
-      failure_ = std::move(f);
-      failed_.store(true, std::memory_order_release);
-      settle();
-    }
-    wake_all();
-  }
-  /// The same while an exception is on its way out of the function of the rank whose thread this is: what it fails of
-  /// then takes the place of this reason. Who would throw it waits for that, for a limited time.
-  [[gnu::noinline, gnu::cold]] void fail_for_now(failure f) {
-    {
-      const std::lock_guard lock(mutex_);
       if (failed_.load(std::memory_order_relaxed)) return;
-      settled_ = false;
-      unwinds_ = pthread_self();
       failure_ = std::move(f);
       failed_.store(true, std::memory_order_release);
     }
@@ -133,10 +113,6 @@ class threads_group {
   }
   /// A rank's function has returned or thrown.
   void leave(int rank) {
-    if (failed()) {
-      const std::lock_guard lock(mutex_);
-      if (!settled_ && pthread_equal(unwinds_, pthread_self())) settle();
-    }
     state(rank).left.store(true, std::memory_order_release);
     wake_all();
   }
@@ -162,14 +138,6 @@ class threads_group {
     owned_array<board> boards;
   };
 
-  // How long an exception may take to leave a rank's function: destructors run meanwhile.
-  static constexpr std::chrono::milliseconds unwinding_patience{1'000};
-
-  /// The reason stays from now on.
-  void settle() {
-    settled_ = true;
-    settling_.notify_all();
-  }
   lane_table& table(int lane) {
     const std::lock_guard lock(mutex_);
     const auto index = static_cast<std::size_t>(lane);
@@ -189,9 +157,6 @@ class threads_group {
   alignas(64) std::atomic<bool> failed_{false};
   alignas(64) std::mutex mutex_;
   failure failure_;
-  bool settled_ = true;
-  pthread_t unwinds_{};
-  std::condition_variable settling_;
   array_list<lane_table*> lanes_;
 };
 

@@ -23,6 +23,14 @@ thread_local std::size_t refused =
     0;  // the number, from here, of the allocation that this thread does not get; 0: none
 [[maybe_unused]] std::atomic<long> live_allocations{0};  // of all threads
 
+/// What all threads together do not get that the library has made: those with numbers from `first` to before `end`.
+struct refusals_elsewhere {
+  std::atomic<std::size_t> first{0}, end{0}, seen{0};
+  bool next() { return end.load() != 0 && ++seen >= first.load() && seen.load() < end.load(); }
+};
+[[maybe_unused]] refusals_elsewhere elsewhere;
+[[maybe_unused]] thread_local bool made_by_test = false;
+
 #ifdef THE_SANITIZER_ALLOCATES
 constexpr bool counting = false;
 #else
@@ -31,6 +39,7 @@ constexpr bool counting = true;
 void* counted(std::size_t size, std::size_t alignment) {
   ++allocations;
   if (refused != 0 && --refused == 0) throw std::bad_alloc();
+  if (!made_by_test && elsewhere.next()) throw std::bad_alloc();
   size = (size == 0 ? 1 : size) + alignment - 1;
   if (void* memory = alignment <= alignof(std::max_align_t)
                          ? std::malloc(size)

@@ -183,6 +183,55 @@ TEST_CASE("C14 one that was silent after it left, being stopped, is told farewel
   CHECK_FALSE(t.verdict());
 }
 
+TEST_CASE("E what a rank misses, and what the other has written, is told to the other one of the two") {
+  table t(4);
+  control_message m;
+  m.kind = control_kind::misses;
+  m.peer = 2;
+  m.number = 77;
+  CHECK(t.says(1, m));
+  const auto missed = t.told_of(2, control_kind::missed);
+  REQUIRE(missed.size() == 1);
+  CHECK(missed[0].peer == 1);
+  CHECK(missed[0].number == 77);
+  m.kind = control_kind::wrote;
+  m.peer = 1;
+  m.number = 78;
+  CHECK(t.says(2, m));
+  const auto written = t.told_of(1, control_kind::written);
+  REQUIRE(written.size() == 1);
+  CHECK(written[0].peer == 2);
+  CHECK(written[0].number == 78);
+  CHECK(t.told[0].empty());
+  CHECK(t.told[3].empty());
+  for (const int nobody : {-1, 4, 1}) {
+    m.peer = nobody;
+    CHECK_FALSE(t.says(1, m));
+  }
+}
+
+TEST_CASE("D4 whatever numbers a rank gives its calls, the comparison ends") {
+  for (const std::uint64_t last :
+       {~std::uint64_t{0}, ~std::uint64_t{0} - 3, std::uint64_t{1} << 63, std::uint64_t{0}}) {
+    CAPTURE(last);
+    for (const bool alike : {true, false}) {
+      table t(3);
+      CHECK(t.says(1, control_kind::differs, 2));
+      for (const int rank : {1, 2}) {
+        const auto calls = std::make_shared<recorded_calls>();
+        calls->add(recorded_call(call_of(alike || rank == 1 ? barrier : allreduce, last)));
+        CHECK(t.answers(rank, last, calls));
+      }
+      const auto f = t.verdict();
+      REQUIRE(f);
+      CHECK(f->kind == errc::mismatch);
+      const bool seen = !alike && last != 0;
+      CHECK(
+          f->text.starts_with(seen ? "rank 1 called barrier" : "rank 1 and rank 2 called different things some time"));
+    }
+  }
+}
+
 TEST_CASE("ranks that have not made the same calls are told so in the end") {
   for (const std::uint64_t others : {std::uint64_t{3}, std::uint64_t{2}, std::uint64_t{0}}) {
     CAPTURE(others);

@@ -186,6 +186,7 @@ class wired_group {
       if (theirs.signature != nullptr && theirs.fingerprint() != at.during.fingerprint()) disagree(peer);
     }
   }
+  void look_for_stalls(std::chrono::steady_clock::time_point) {}
   /// The news that this rank has left, while what it has sent is still on its way.
   void leave_early() noexcept { left_.store(true, std::memory_order_release); }
   void leave() noexcept {

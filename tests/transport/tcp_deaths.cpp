@@ -8,9 +8,11 @@
 #include <tutti/tutti.hpp>
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -64,6 +66,15 @@ void sleep_microseconds(unsigned span) {
   time.tv_sec = span / 1'000'000;
   time.tv_nsec = static_cast<long>(span % 1'000'000) * 1000;
   nanosleep(&time, nullptr);
+}
+
+int sockets_of_this_process() {
+  int count = 0;
+  for (int descriptor = 3; descriptor < 256; ++descriptor) {
+    struct stat status {};
+    count += fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode) ? 1 : 0;
+  }
+  return count;
 }
 
 void check_survivors(const process_outcomes& ended, int ranks, int victim) {
@@ -205,6 +216,42 @@ TEST_CASE("a rank that has left and is then killed has done its part") {
   CHECK(ended.on(2).kind == "died");
   CHECK(ended.on(0) == outcome{});
   CHECK(ended.on(1) == outcome{});
+}
+
+TEST_CASE("A1 a rank that is killed is named at once, though a process that it has forked lives on") {
+  const alarm_limit limit(60);
+  for (const int victim : {0, 1}) {
+    CAPTURE(victim);
+    const shared_with_children<std::atomic<int>> working;
+    const shared_with_children<std::atomic<bool>> over;
+    const shared_with_children<std::atomic<int>> left_open;
+    const auto ended = outcomes_on_processes(
+        3, {.heartbeat = std::chrono::seconds(20)},
+        [&](comm_type& comm, rank_report& mine) {
+          std::vector<float> large(60'000);
+          tutti::allreduce<tutti::circulant>(comm, large, std::plus{});
+          if (comm.rank() == victim) {
+            const pid_t loader = fork();
+            if (loader == 0) {
+              alarm(50);
+              left_open->store(sockets_of_this_process());
+              working->fetch_add(1);
+              while (!over->load()) sleep_microseconds(1000);
+              _exit(0);
+            }
+          }
+          tutti::barrier(comm);
+          working->fetch_add(1);
+          work_for_ever(comm, mine);
+        },
+        [&](const std::vector<pid_t>& pids) {
+          while (working->load() < 4) sleep_microseconds(100);
+          kill(pids[static_cast<std::size_t>(victim)], SIGKILL);
+        });
+    over->store(true);
+    check_survivors(ended, 3, victim);
+    CHECK(left_open->load() == 0);
+  }
 }
 
 TEST_CASE("what a rank has forked is no rank, and what becomes of it is nobody's business") {

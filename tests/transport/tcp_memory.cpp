@@ -47,3 +47,61 @@ TEST_CASE("a rank that gets no memory says so, whenever that is, and leaves noth
   }
   CHECK(open_descriptors() == before);
 }
+
+namespace {
+
+/// Two ranks, of which the service threads do not get the memory that `elsewhere` says.
+std::vector<outcome> outcomes_without_memory(std::size_t first, std::size_t count) {
+  elsewhere.first = first;
+  elsewhere.seen = 0;
+  tutti::detail::tcp_loopback all(2);
+  std::vector<outcome> ended(2);
+  std::vector<std::thread> ranks;
+  for (const int rank : {0, 1}) {
+    tutti::tcp_options options = all.options(rank);
+    options.heartbeat = std::chrono::milliseconds(60);
+    ranks.emplace_back([options, rank, &ended] {
+      made_by_test = true;
+      ended[static_cast<std::size_t>(rank)] = outcome_of([&] {
+        tutti::run_tcp(options, [](tcp_communicator& comm) {
+          tutti::barrier(comm);
+          std::vector<int> values(10'000, 1);
+          tutti::allreduce(comm, values, std::plus{});
+        });
+      });
+    });
+  }
+  elsewhere.end = first + count;
+  for (std::thread& each : ranks) each.join();
+  elsewhere.end = 0;
+  return ended;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a service thread that gets no memory, whenever that is, fails the group, and nothing hangs or is left open") {
+  if (!counting) return;
+  made_by_test = true;
+  const deadline limit(std::chrono::seconds(120));
+  const int before = open_descriptors();
+  int told = 0;
+  for (const std::size_t count : {std::size_t{1}, std::size_t{4}, std::size_t{1'000'000}}) {
+    // Each of the first ones, then some, until a run does with fewer.
+    for (std::size_t first = 1; first == 1 || elsewhere.seen >= first; first += first < 20 ? 1 : first / 6) {
+      CAPTURE(count);
+      CAPTURE(first);
+      const std::vector<outcome> ended = outcomes_without_memory(first, count);
+      for (const outcome& each : ended) {
+        CAPTURE(each.text);
+        CHECK((each.kind == "none" || each.kind == "resource_error" || each.kind == "peer_failed"));
+        CHECK((each.kind == "none" || !each.text.empty()));
+      }
+      const bool same = ended[0] == ended[1];
+      if (same && contains(ended[0].text, "gets no memory to talk to the others")) ++told;
+      if (elsewhere.seen < first) CHECK((same && ended[0] == outcome{}));
+    }
+  }
+  CHECK(told > 5);
+  CHECK(open_descriptors() == before);
+}

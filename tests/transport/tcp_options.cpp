@@ -24,6 +24,12 @@ tcp_options good() {
   o.master = "127.0.0.1:29500";
   return o;
 }
+/// There is nobody to tell.
+tcp_settings silent() {
+  tcp_settings settings;
+  settings.last_words = settings.farewell = std::chrono::milliseconds(1);
+  return settings;
+}
 /// The text of the usage error, without its beginning; the same from the start itself.
 template <class Change>
 std::string refusal(Change&& change) {
@@ -32,7 +38,7 @@ std::string refusal(Change&& change) {
   const outcome checked = outcome_of([&] { check_options(o); });
   CHECK(checked.kind == "usage_error");
   asio::io_context io;
-  CHECK(outcome_of([&] { tutti::detail::tcp_meet(io, o); }) == checked);
+  CHECK(outcome_of([&] { tutti::detail::tcp_meet(io, o, silent()); }) == checked);
   const std::string begin = "tcp, rank " + std::to_string(o.rank) + " of " + std::to_string(o.size) + ": ";
   CHECK(checked.text.starts_with(begin));
   return checked.text.substr(begin.size());
@@ -134,9 +140,13 @@ TEST_CASE("times are positive") {
   for (const int ms : {0, -1}) {
     CHECK(contains(refusal([&](tcp_options& o) { o.start_timeout = milliseconds(ms); }),
                    "start_timeout (TUTTI_START_TIMEOUT_MS) is " + std::to_string(ms) + " ms, expected more than 0"));
-    CHECK(contains(refusal([&](tcp_options& o) { o.heartbeat = milliseconds(ms); }),
-                   "heartbeat (TUTTI_HEARTBEAT_MS) is " + std::to_string(ms) + " ms, expected more than 0"));
   }
+  for (const int ms : {15, 1, 0, -1})
+    CHECK(contains(refusal([&](tcp_options& o) { o.heartbeat = milliseconds(ms); }),
+                   "heartbeat (TUTTI_HEARTBEAT_MS) is " + std::to_string(ms) + " ms, expected at least 16 ms"));
+  tcp_options smallest = good();
+  smallest.heartbeat = milliseconds(16);
+  check_options(smallest);
   CHECK(contains(refusal([](tcp_options& o) { o.busy_poll = microseconds(-2); }),
                  "busy_poll (TUTTI_BUSY_POLL_US) is -2 us, expected at least 0, or -1"));
 }
@@ -157,7 +167,7 @@ TEST_CASE("C1: a descriptor that is no listening TCP socket is refused, and left
     tcp_options o = good();
     o.listener = descriptor;
     asio::io_context io;
-    const outcome ended = outcome_of([&] { tutti::detail::tcp_meet(io, o); });
+    const outcome ended = outcome_of([&] { tutti::detail::tcp_meet(io, o, silent()); });
     CHECK(ended.kind == "usage_error");
     return ended.text;
   };
@@ -182,7 +192,7 @@ TEST_CASE("C1: a listener is closed where another option is wrong") {
   o.first_port = 1;
   o.last_port = 1;
   asio::io_context io;
-  const outcome ended = outcome_of([&] { tutti::detail::tcp_meet(io, o); });
+  const outcome ended = outcome_of([&] { tutti::detail::tcp_meet(io, o, silent()); });
   CHECK(ended.kind == "usage_error");
   CHECK(contains(ended.text, " and first_port is 1, expected one of them"));
   CHECK(fcntl(o.listener, F_GETFD) < 0);

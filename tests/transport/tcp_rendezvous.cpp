@@ -7,10 +7,12 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "deadline.hpp"
+#include "transport/tcp_proxy.hpp"
 #include "transport/tcp_start.hpp"
 
 using namespace test;
@@ -334,6 +336,82 @@ TEST_CASE("A3: a rank that leaves when it has come ends the start of all, by nam
   shutdown(rank_1.descriptor(), SHUT_RDWR);
   ranks.start(rank_of(job, 3));
   ranks.all_failed("peer_failed", 2, {"tcp start: rank 2 (127.0.0.1:", ") left before all had come"});
+}
+
+TEST_CASE("B8: a rank whose options are wrong tells the others, which throw the same at once") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  for (const int wrong : {2, 0}) {
+    CAPTURE(wrong);
+    listening_socket listener;
+    const tcp_options job = job_of(3, listener.master);  // its ranks wait for ten minutes
+    ranks_meeting ranks;
+    tcp_settings settings;
+    settings.farewell = 60s;
+    for (const int rank : {1, 2, 0}) {
+      tcp_options o = rank_of(job, rank);
+      if (rank == 0) o.listener = listener.socket.release();
+      if (rank == wrong) o.heartbeat = 0ms;
+      ranks.start(o, settings);
+    }
+    ranks.all_failed("usage_error", -1, {"tcp, rank " + std::to_string(wrong) + " of 3: heartbeat", "is 0 ms"});
+  }
+}
+
+TEST_CASE("B8: a rank whose options are wrong does not wait for others that are not there") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  for (const int wrong : {1, 0}) {
+    tcp_options job = job_of(2, "127.0.0.1:" + std::to_string(free_port()));
+    job.heartbeat = 0ms;
+    ranks_meeting ranks;
+    tcp_settings settings;
+    settings.last_words = settings.farewell = 20ms;
+    ranks.start(rank_of(job, wrong), settings);
+    ranks.all_failed("usage_error", -1, {"is 0 ms"});
+  }
+}
+
+TEST_CASE("A3: a rank that leaves when it has been answered is waited for a while, and then named") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket listener;
+  const tcp_options job = job_of(3, listener.master);
+  ranks_meeting ranks;
+  tcp_options host = rank_of(job, 0);
+  host.listener = listener.socket.release();
+  tcp_settings settings;
+  settings.farewell = 100ms;  // nobody comes any more
+  settings.again = 30ms;
+  ranks.start(host, settings);
+  {
+    const raw_connection rank_2(job.master);
+    REQUIRE(rank_2.say(hello_of(job, 2)));
+    REQUIRE(rank_2.hear().kind == kinds::heard);
+  }
+  ranks.start(rank_of(job, 1));
+  ranks.all_failed("peer_failed", 2,
+                   {"tcp start: rank 2 (127.0.0.1:", ") left when rank 0 had answered it, and did not come again for"});
+}
+
+TEST_CASE("A3: a rank whose connection breaks before it has come comes again") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  // Before and while it says where it listens.
+  for (const std::uint64_t after : {256U, 300U}) {
+    CAPTURE(after);
+    listening_socket listener;
+    tcp_proxy way(static_cast<std::uint16_t>(listener.port), [=](int i) {
+      proxy_behaviour b;
+      if (i == 0) b.onwards.reset_after = after;
+      return b;
+    });
+    const tcp_options job = job_of(3, "127.0.0.1:" + std::to_string(way.port()));
+    ranks_meeting ranks;
+    ranks.start_all(job, listener);
+    ranks.all_well();
+    CHECK(way.connections() == 3);
+  }
 }
 
 TEST_CASE("A3: rank 0 that leaves ends the start of all that have come") {

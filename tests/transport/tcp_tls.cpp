@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "deadline.hpp"
+#include "transport/tcp_proxy.hpp"
 #include "transport/tcp_ranks.hpp"
 #include "transport/tcp_tls_job.hpp"
 #include "transport/tcp_tls_stranger.hpp"
@@ -123,6 +125,41 @@ TEST_CASE("communicators of some of the ranks are encrypted, too, and fail for t
     work(copy);
     work(comm);
   }));
+}
+
+TEST_CASE("E an encrypted data connection that swallows everything: after a heartbeat both say so, and not before") {
+  const deadline limit(60s);
+  for (const bool swallows : {true, false}) {
+    CAPTURE(swallows);
+    std::vector<tutti::tcp_options> job = tls_job(2);
+    for (auto& each : job) each.heartbeat = 300ms;
+    // Rank 1 finds rank 0 there, also when it has something to say: its second connection.
+    const tcp_proxy way(static_cast<std::uint16_t>(std::stoi(job[1].master.substr(job[1].master.find(':') + 1))),
+                        [&](int i) {
+                          proxy_behaviour b;
+                          if (i == 1 && swallows) b.onwards.blackhole_after = 1'000'000;
+                          return b;
+                        });
+    job[1].master = "127.0.0.1:" + std::to_string(way.port());
+    const auto outcomes = outcomes_of_tls(job, [&](tls_communicator& comm) {
+      std::vector<int> values(100'000);
+      for (int times = 0; swallows || times < 10; ++times) tutti::broadcast(comm, values, 1);
+      // It computes while more is on its way than the system keeps.
+      std::vector<int> large(3'000'000);
+      const auto begin = std::chrono::steady_clock::now();
+      auto pending = tutti::iallreduce(comm, large, std::plus{});
+      while (comm.rank() == 1 && std::chrono::steady_clock::now() - begin < 800ms) std::this_thread::yield();
+      pending.wait();
+    });
+    if (swallows) {
+      CHECK(outcomes[0].kind == "peer_failed");
+      CHECK(contains(outcomes[0].text, "rank 0 lost its connection to rank 1: nothing of what that rank has written"));
+      CHECK(outcomes[1] == outcomes[0]);
+    } else {
+      for (const outcome& each : outcomes) CHECK(each == outcome{});
+    }
+    CHECK(way.connections() == 2);
+  }
 }
 
 TEST_CASE("ranks that are processes encrypt") {

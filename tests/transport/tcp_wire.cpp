@@ -13,6 +13,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "child_process.hpp"
@@ -36,11 +37,12 @@ void add(tcp_comm& comm) {
     if (values[i] != 3 * static_cast<std::int32_t>(i)) throw std::runtime_error("wrong sum");
 }
 
-// Rank 1's first connection to rank 0 is the one by which they tell how they are; all others carry data.
+// The first connections to rank 0 are those by which they tell how they are; all others carry data. Those to a third
+// rank are good.
 struct wire {
-  wire(const behaviour& control, const behaviour& data)
-      : job(2),
-        to_first(job.port(0), [=](int i) { return i == 0 ? control(i) : data(i); }),
+  wire(const behaviour& control, const behaviour& data, int ranks = 2)
+      : job(ranks),
+        to_first(job.port(0), [=](int i) { return i < ranks - 1 ? control(i) : data(i); }),
         to_second(job.port(1), data) {
     test::interposer::redirect(job.port(0), to_first.port());
     test::interposer::redirect(job.port(1), to_second.port());
@@ -157,12 +159,73 @@ TEST_CASE("E a data connection that swallows everything: a deadline tells, with 
   test::proxy_rules hole;
   hole.blackhole_after = 100'000;
   wire between(good, both(hole));
+  for (auto& each : between.job.options) each.heartbeat = 30s;
   const auto outcomes = between.run([](tcp_comm& comm) {
     comm.timeout(300ms);
     for (;;) add(comm);
   });
   CHECK(outcomes[0].kind == "timed_out");
   CHECK(outcomes[0] == outcomes[1]);
+}
+
+TEST_CASE("E a data connection that swallows everything: after a heartbeat both say so, without a deadline") {
+  const test::deadline limit(40s);
+  // In the middle of a message, between messages, before the first, and what confirms the connection.
+  for (const std::uint64_t after : {100'000U, 320U, 344U, 260U}) {
+    CAPTURE(after);
+    test::proxy_rules hole;
+    hole.blackhole_after = after;
+    const bool both_ways = after != 344;
+    wire between(good, [=](int) { return proxy_behaviour{hole, both_ways ? hole : test::proxy_rules{}}; });
+    for (auto& each : between.job.options) each.heartbeat = 200ms;
+    const auto outcomes = between.run([](tcp_comm& comm) {
+      for (;;) add(comm);
+    });
+    check_that_both_name_one(outcomes);
+    CAPTURE(outcomes[0].text);
+    CHECK(outcomes[0].text.find(" lost its connection to rank ") != std::string::npos);
+    CHECK(outcomes[0].text.find("nothing of what that rank has written has come for 200 ms") != std::string::npos);
+  }
+}
+
+TEST_CASE("E a data connection that swallows everything: ranks that have nothing to do with it say the same") {
+  const test::deadline limit(40s);
+  for (const int root : {0, 1}) {
+    CAPTURE(root);
+    test::proxy_rules hole;
+    hole.blackhole_after = 3'000'000;
+    wire between(good, both(hole), 3);
+    for (auto& each : between.job.options) each.heartbeat = 200ms;
+    const auto outcomes = between.run([root](tcp_comm& comm) {
+      std::vector<std::int32_t> values(200'000);
+      for (;;) tutti::broadcast(comm, values, root);
+    });
+    check_that_both_name_one(outcomes);
+    CHECK(outcomes[2] == outcomes[0]);
+    CHECK(outcomes[0].text.find("has come for 200 ms") != std::string::npos);
+  }
+}
+
+TEST_CASE("E no false alarm: a rank computes for several heartbeats, and a slow way takes as long for one message") {
+  const test::deadline limit(60s);
+  test::proxy_rules slow;
+  slow.per_call = 2'000;
+  slow.delay = 4ms;
+  wire between(good, both(slow));
+  for (auto& each : between.job.options) each.heartbeat = 100ms;
+  const auto outcomes = between.run([](tcp_comm& comm) {
+    add(comm);
+    for (const int busy : {0, 1}) {
+      // The other one waits to receive, or for room to send: more than the system keeps.
+      std::vector<std::int32_t> values(1'500'000, 7);
+      const auto begin = std::chrono::steady_clock::now();
+      while (comm.rank() == busy && std::chrono::steady_clock::now() - begin < 300ms) std::this_thread::yield();
+      tutti::broadcast(comm, values, busy);
+      while (comm.rank() == busy && std::chrono::steady_clock::now() - begin < 600ms) std::this_thread::yield();
+      tutti::broadcast(comm, values, 1 - busy);
+    }
+  });
+  for (const auto& each : outcomes) CHECK(each == test::outcome{});
 }
 
 TEST_CASE("A the connection by which they tell how they are is reset, or ends") {

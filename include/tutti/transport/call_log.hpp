@@ -111,7 +111,9 @@ template <class Log>
     return c.signature == nullptr ? std::string("nothing that fits") : c.describe();
   };
   const std::uint64_t last = firsts.last() > seconds.last() ? firsts.last() : seconds.last();
-  for (std::uint64_t number = last > call_log::length ? last - call_log::length + 1 : 1; number <= last; ++number) {
+  // Counted down, since the number of a call that another process tells may be the greatest there is.
+  for (std::uint64_t left = last < call_log::length ? last : call_log::length; left != 0; --left) {
+    const std::uint64_t number = last - left + 1;
     const call a = firsts.read(number);
     const call b = seconds.read(number);
     if (alike(a, b)) continue;

@@ -85,7 +85,12 @@ class tcp_arbiter {
       case control_kind::late:
         return is_other(from, m.peer) && rank_in(m, m.peer) >= 0 && m.calls != nullptr && late(from, m);
       case control_kind::looks:
-        return is_other(from, m.peer) && looks(from, m);
+        // Who is waited for compares, once it has come so far.
+        return is_other(from, m.peer) && pass_on(control_kind::watches, from, m);
+      case control_kind::misses:
+        return is_other(from, m.peer) && pass_on(control_kind::missed, from, m);
+      case control_kind::wrote:
+        return is_other(from, m.peer) && pass_on(control_kind::written, from, m);
       case control_kind::answers:
         answers(from, m);
         return true;
@@ -216,11 +221,11 @@ class tcp_arbiter {
     if (ticket != 0) out_->expire(ticket, patience_ms);
     return true;
   }
-  // Who is waited for compares, once it has come so far.
-  bool looks(int from, control_message m) {
-    const int awaited = std::exchange(m.peer, from);
-    m.kind = control_kind::watches;
-    if (!decided_ && !at(awaited).gone) out_->tell(awaited, m);
+  /// To the rank that it names, which is told who says it.
+  bool pass_on(control_kind kind, int from, control_message m) {
+    const int to = std::exchange(m.peer, from);
+    m.kind = kind;
+    if (!decided_ && !at(to).gone) out_->tell(to, m);
     return true;
   }
   // Who looked is told so.

@@ -53,6 +53,14 @@ auto with_start_errors(const tcp_options& options, F&& f) {
   }
 }
 
+/// What the error says, without what its category adds, as the failure of that rank.
+[[gnu::cold]] inline failure failure_of(const error& e, int rank) {
+  std::string text = e.what();
+  const std::string added = ": " + e.code().message();
+  if (text.ends_with(added)) text.resize(text.size() - added.size());
+  return {static_cast<errc>(e.code().value()), rank, std::move(text)};
+}
+
 /// That span, or the longest that clocks can count.
 inline std::chrono::milliseconds countable(std::chrono::milliseconds span) {
   constexpr std::chrono::milliseconds most = std::chrono::hours(24 * 365 * 10);
@@ -62,6 +70,10 @@ inline std::chrono::milliseconds countable(std::chrono::milliseconds span) {
 inline std::chrono::steady_clock::time_point time_in(std::chrono::milliseconds span) {
   return std::chrono::steady_clock::now() + countable(span);
 }
+
+/// Sixteenths of a heartbeat are counted in milliseconds; and a system that is busy may well let a rank wait for longer
+/// than a smaller one.
+inline constexpr std::chrono::milliseconds smallest_heartbeat{16};
 
 /// What the options say, taken apart.
 struct tcp_plan {
@@ -120,7 +132,8 @@ inline tcp_plan check_options(const tcp_options& o) {
   };
   if (o.start_timeout.count() <= 0)
     refuse("start_timeout (TUTTI_START_TIMEOUT_MS)", milliseconds(o.start_timeout), "more than 0");
-  if (o.heartbeat.count() <= 0) refuse("heartbeat (TUTTI_HEARTBEAT_MS)", milliseconds(o.heartbeat), "more than 0");
+  if (o.heartbeat < smallest_heartbeat)
+    refuse("heartbeat (TUTTI_HEARTBEAT_MS)", milliseconds(o.heartbeat), "at least " + milliseconds(smallest_heartbeat));
   if (o.busy_poll.count() < -1)
     refuse("busy_poll (TUTTI_BUSY_POLL_US)", (message() << static_cast<long long>(o.busy_poll.count()) << " us").str(),
            "at least 0, or -1");

@@ -52,6 +52,10 @@ class basic_tcp_connection {
   { establish(descriptor_owner(wire_.take_over(std::forward<Socket>(socket)))); }
   bool established() const noexcept { return descriptor() >= 0; }
   int descriptor() const noexcept { return socket_.load(std::memory_order_acquire); }
+  /// How many bytes have been given to the system; 0 before there is a connection, and 1 more after that.
+  std::uint64_t written() const noexcept {
+    return established() ? wire_.written(written_.load(std::memory_order_relaxed)) : 0;
+  }
   /// Nothing more is sent: the peer sees the end once it has read what was.
   void finish_sending() noexcept {
     if (established()) wire_.finish(descriptor());
@@ -137,6 +141,12 @@ class basic_tcp_connection {
     if (!established() || write_error_ != 0) return false;
     return owes() || (!output_.empty() && next_to_write() != nullptr);
   }
+  /// This rank cannot go on before something comes from the peer.
+  bool misses() const {
+    return established() ? wants_to_read() : !ended() && (reader_.awaited() != 0 || !output_.empty());
+  }
+  /// How many bytes have come, counted as `written()` counts there.
+  std::uint64_t received() const { return established() ? wire_.received(received_) : 0; }
   /// A message that is asked for has arrived, and whoever asked for it has not looked since.
   bool has_arrived() const { return reader_.unseen() != 0; }
   /// Something has been read and not looked at.
@@ -206,6 +216,10 @@ class basic_tcp_connection {
     ++l.unsent;
     return copy;
   }
+  void count(std::size_t sent) noexcept {
+    unread_ += sent;
+    written_.store(written_.load(std::memory_order_relaxed) + sent, std::memory_order_relaxed);
+  }
   /// A copy of a small frame in one place is cheaper than telling the system of two.
   std::size_t write_small(const tcp_header& header, const std::byte* data) noexcept {
     std::byte frame[tcp_header::size + small_bytes];
@@ -214,7 +228,7 @@ class basic_tcp_connection {
     if (bytes != 0) std::memcpy(frame + tcp_header::size, data, bytes);
     const socket_result result = wire_.write(descriptor(), frame, least(tcp_header::size + bytes, call_bytes_));
     write_error_ = result.error;
-    unread_ += result.bytes;
+    count(result.bytes);
     return result.bytes;
   }
   [[gnu::noinline]] std::size_t write_large(const tcp_header& header, const std::byte* data) noexcept {
@@ -230,7 +244,7 @@ class basic_tcp_connection {
     for (;;) {
       const std::size_t asked = least(o.left(), call_bytes_);
       const socket_result result = o.write(wire_, descriptor(), asked);
-      unread_ += result.bytes;
+      count(result.bytes);
       if (o.left() == 0) return true;
       write_error_ = result.error;
       if (result.bytes < asked) return false;
@@ -267,6 +281,7 @@ class basic_tcp_connection {
       error_ = result.error;
       ended_ = result.ended;
       total += result.bytes;
+      received_ += result.bytes;
       if ((until != nullptr && until->arrived) || result.bytes < asked || !output_.empty() || total > most_at_once)
         return;
     }
@@ -291,6 +306,8 @@ class basic_tcp_connection {
   int write_error_ = 0;
   std::size_t call_bytes_ = std::size_t{256} << 10;
   std::size_t unread_ = 0;  // bytes written since this end last read
+  std::atomic<std::uint64_t> written_{1};
+  std::uint64_t received_ = 1;
   tcp_output output_;
   tcp_reader reader_;
   // What has been read and not taken apart.

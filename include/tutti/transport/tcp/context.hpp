@@ -12,6 +12,7 @@
 #include <tutti/transport/tcp/control_message.hpp>
 #include <tutti/transport/tcp/group_state.hpp>
 #include <tutti/transport/tcp/service.hpp>
+#include <tutti/transport/tcp/stalls.hpp>
 #include <tutti/transport/tcp/tuning.hpp>
 
 #include <algorithm>
@@ -36,6 +37,7 @@ struct tcp_rank_parts {
         size(s),
         heartbeat(h),
         state(s),
+        stalls(s, h),
         connections(static_cast<std::size_t>(s < 1 ? 1 : s), "the connections of a rank") {
     for (connection_type& c : connections) c.know(state.parts.numbers());
   }
@@ -46,6 +48,7 @@ struct tcp_rank_parts {
   tcp_tuning tuning;
   fork_guard guard;
   tcp_group_state state;
+  tcp_stalls stalls;
   owned_array<connection_type> connections;
   std::unique_ptr<tcp_service<Security>> service;  // null if there is one rank, and when the group has ended
   std::shared_ptr<tcp_rank_parts> itself;          // where it must never end
@@ -160,12 +163,7 @@ class basic_tcp_context {
   }
   /// The data connection to that rank broke. Whether that rank has died, left or is to blame, the arbiter finds out.
   [[gnu::noinline, gnu::cold]] void lost(int peer, std::string_view what) noexcept {
-    TUTTI_FAULT_POINT("tcp.group.lost");
-    control_message m;
-    m.kind = control_kind::suspects;
-    m.peer = rank_of_group(peer);
-    m.text = message() << "rank " << all_->rank << " lost its connection to rank " << m.peer << ": " << what;
-    report(std::move(m));
+    lost_line(rank_of_group(peer), what);
   }
 
   /// Readable after news; `news()` counts them, and `quiet()` makes it unreadable.
@@ -215,6 +213,12 @@ class basic_tcp_context {
     report(std::move(m));
   }
 
+  /// Who waits looks now and then whether what others have written for it is lost.
+  void look_for_stalls(std::chrono::steady_clock::time_point now) {
+    if (all_->stalls.due(now)) [[unlikely]]
+      look_at_lines(now);
+  }
+
   /// The smallest number above those of all communicators that this rank was ever in.
   int next_group() const { return static_cast<int>(all_->state.parts.numbers().next()); }
   /// This rank's end of a new communicator of these ranks of this one. Throws what this one failed of, `usage_error`
@@ -256,6 +260,36 @@ class basic_tcp_context {
     } catch (...) {  // no memory: it must do without
     }
     return f;
+  }
+  void lost_line(int rank, std::string_view what) noexcept {
+    TUTTI_FAULT_POINT("tcp.group.lost");
+    control_message m;
+    m.kind = control_kind::suspects;
+    m.peer = rank;
+    m.text = message() << "rank " << all_->rank << " lost its connection to rank " << rank << ": " << what;
+    report(std::move(m));
+  }
+  [[gnu::noinline, gnu::cold]] void look_at_lines(std::chrono::steady_clock::time_point now) {
+    TUTTI_FAULT_POINT("tcp.group.look_for_stalls");
+    for (int rank = 0; rank < all_->size; ++rank) {
+      connection_type& c = line(rank);
+      if (c.misses()) c.advance();
+      const auto& claim = all_->state.claim_of(rank);
+      const std::uint64_t written = claim.written.load(std::memory_order_acquire);
+      const std::chrono::steady_clock::time_point since(claim.since.load(std::memory_order_relaxed));
+      const auto found = all_->stalls.look(rank, c.misses(), c.received(), written, since, now);
+      if (found == tcp_stalls::finding::unknown) {
+        control_message m;
+        m.kind = control_kind::misses;
+        m.peer = rank;
+        m.number = c.received();
+        report(std::move(m));
+      } else if (found == tcp_stalls::finding::lost && c.tell()) {
+        lost_line(rank, (message() << "nothing of what that rank has written has come for "
+                                   << static_cast<long long>(all_->heartbeat.count()) << " ms")
+                            .str());
+      }
+    }
   }
   control_message about_here(control_kind kind, int peer) const {
     control_message m;

@@ -30,6 +30,8 @@ class tcp_context_state {
   call_log log;
   message_log messages;
 
+  tcp_context_state() { failure_.text.reserve(least_text); }
+
   TUTTI_ALWAYS_INLINE bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   failure why() {
     const std::lock_guard lock(mutex_);
@@ -56,8 +58,8 @@ class tcp_context_state {
       failure_.peer = f.peer;
       try {
         failure_.text = f.text;
-      } catch (...) {  // no memory: it must do without a text
-        failure_.text.clear();
+      } catch (...) {  // no memory for all of it
+        failure_.text.assign(f.text.data(), failure_.text.capacity());
       }
       failed_.store(true, std::memory_order_release);
     }
@@ -73,6 +75,9 @@ class tcp_context_state {
   }
 
  private:
+  // There is room for so much of a text, whatever happens.
+  static constexpr std::size_t least_text = 256;
+
   alignas(64) std::atomic<bool> failed_{false};
   alignas(64) std::mutex mutex_;
   std::condition_variable changed_;

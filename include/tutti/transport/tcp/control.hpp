@@ -36,7 +36,9 @@ namespace tutti::detail {
 /// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
 /// - `calls()`, `messages()`: the logs of this rank; `part(number)`: the state of that communicator, or null if this
 ///   rank has not been in it lately; `is_to_come(number)`: it may be in it one day;
-/// - `trouble()`: why it can make no more connections, empty if it can.
+/// - `trouble()`: why it can make no more connections, empty if it can;
+/// - `written(rank)`: how many bytes this rank has written for that one, on their data connection;
+/// - `claimed(rank, bytes)`: that rank has written so many for this one, which waits for some of them.
 template <class Owner, class Socket = asio::ip::tcp::socket>
 class tcp_control {
   using clock = std::chrono::steady_clock;
@@ -85,6 +87,11 @@ class tcp_control {
     owner_->decided(f);
   }
   bool concluded() const { return concluded_; }
+  /// Calls `f(rank, descriptor)` for each of the connections, which stay open until `close()`.
+  template <class F>
+  void for_each_connection(F&& f) {
+    for (const auto& l : links_) f(l->rank(), l->descriptor());
+  }
 
   /// Tells the owner once everything is written that was sent, and, on rank 0, read by the others. Only after a
   /// verdict or the farewell; without them the connections are as good as closed.
@@ -103,6 +110,10 @@ class tcp_control {
     std::uint32_t group;
     std::uint64_t number;
     std::uint64_t fingerprint;
+  };
+  struct missing {
+    int asker;
+    std::uint64_t received;
   };
   static constexpr std::chrono::milliseconds first_look{5};
   static constexpr std::chrono::milliseconds rarest_look{500};
@@ -152,10 +163,21 @@ class tcp_control {
         answer(m);
         return true;
       case control_kind::watches:
+        if (!is_rank(m.peer)) return false;
         watch_call({m.peer, m.group, m.number, m.fingerprint});
         return true;
+      case control_kind::missed:
+        if (!is_rank(m.peer)) return false;
+        std::erase_if(missing_, [&](const missing& other) { return other.asker == m.peer; });
+        missing_.push_back({m.peer, m.number});
+        tell_missing();
+        return true;
+      case control_kind::written:
+        if (!is_rank(m.peer)) return false;
+        owner_->claimed(m.peer, m.number);
+        return true;
       case control_kind::has_left:
-        if (m.peer < 0 || m.peer >= size_) return false;
+        if (!is_rank(m.peer)) return false;
         if (m.group != 0)
           owner_->left(m.group, m.peer, m.number);
         else
@@ -178,6 +200,7 @@ class tcp_control {
         return false;
     }
   }
+  bool is_rank(int rank) const { return rank >= 0 && rank < size_; }
   void answer(const control_message& question) {
     control_message m;
     m.kind = control_kind::answers;
@@ -241,6 +264,19 @@ class tcp_control {
     return true;
   }
 
+  /// Who waits for bytes that this rank has written is told that they are on their way, as soon as they are.
+  void tell_missing() {
+    std::erase_if(missing_, [&](const missing& w) {
+      control_message m;
+      m.kind = control_kind::wrote;
+      m.peer = w.asker;
+      m.number = owner_->written(w.asker);
+      if (m.number <= w.received) return false;
+      report(std::move(m));
+      return true;
+    });
+  }
+
   // ---- Signs of life
 
   void beat() {
@@ -257,6 +293,7 @@ class tcp_control {
       gone(l->rank(), silent_too_long(l->rank(), heartbeat_.count()));
     }
     if (concluded_) return;
+    tell_missing();
     beat_.expires_after(std::max(std::chrono::nanoseconds(heartbeat_) / 16, std::chrono::nanoseconds(1'000'000)));
     beat_.async_wait([this](const asio::error_code& wrong) {
       if (!wrong && !concluded_) beat();
@@ -291,6 +328,7 @@ class tcp_control {
   clock::time_point last_beat_;
   asio::steady_timer watch_timer_;
   std::vector<watch> watches_;
+  std::vector<missing> missing_;
   std::chrono::milliseconds next_look_{first_look};
   bool said_goodbye_ = false;
   bool concluded_ = false;

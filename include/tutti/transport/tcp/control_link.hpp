@@ -46,7 +46,13 @@ class tcp_control_link {
 
   void send(const control_message& m) {
     if (finishing_ || closed_) return;
-    write_control(queued_, m);
+    const std::size_t before = queued_.size();
+    try {
+      write_control(queued_, m);
+    } catch (...) {
+      queued_.resize(before);
+      throw;
+    }
     spoke_ = clock::now();
     if (writing_.empty()) write();
   }
@@ -70,6 +76,7 @@ class tcp_control_link {
   }
 
   int rank() const { return rank_; }
+  int descriptor() { return socket_.native_handle(); }
   /// When something came last, and when something was sent last.
   clock::time_point heard() const { return heard_; }
   clock::time_point spoke() const { return spoke_; }
@@ -82,7 +89,17 @@ class tcp_control_link {
   }
 
  private:
+  // Where there is no memory to go on reading nothing more can be heard; where there is none to write, the other end is
+  // to see that nothing more comes.
   void read() {
+    try {
+      read_some();
+    } catch (...) {
+      ended_ = true;
+      throw;
+    }
+  }
+  void read_some() {
     socket_.async_read_some(asio::buffer(arrived_), [this](const asio::error_code& wrong, std::size_t bytes) {
       if (closed_) return;
       if (wrong) {
@@ -109,6 +126,16 @@ class tcp_control_link {
     write_rest();
   }
   void write_rest() {
+    try {
+      write_some();
+    } catch (...) {
+      closed_ = true;
+      asio::error_code ignored;
+      socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+      throw;
+    }
+  }
+  void write_some() {
     socket_.async_write_some(asio::buffer(writing_.data() + written_, writing_.size() - written_),
                              [this](const asio::error_code& wrong, std::size_t bytes) {
                                if (closed_) return;

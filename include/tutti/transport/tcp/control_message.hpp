@@ -32,6 +32,8 @@ enum class control_kind : std::uint32_t {
   late,      ///< `group`, `members`, `peer`, `round`, `milliseconds`, `calls`: waited for so long for that rank, in
              ///< that call
   looks,     ///< `group`, `peer`, `number`, `fingerprint`: waits for that rank, in that call
+  misses,    ///< `peer`, `number`: waits for bytes of that rank, after so many
+  wrote,     ///< `peer`, `number`: has written so many bytes for that rank, which misses some of them
   answers,   ///< `ticket`, `number`, `text`, `calls`: the last call, why no more connections can be made (or nothing),
              ///< and the calls in the log that was asked for
   goodbye,   ///< `number`, `fingerprint`: the rank has left, and this was its last call
@@ -39,6 +41,8 @@ enum class control_kind : std::uint32_t {
   asks,      ///< `group`, `ticket`, `number`: are you there; 1: and what did you call; 2: and what did you send to
              ///< single ranks
   watches,   ///< `group`, `peer`, `number`, `fingerprint`: that rank waits for you, in that call
+  missed,    ///< `peer`, `number`: that rank waits for bytes of yours, after so many
+  written,   ///< `peer`, `number`: that rank has written so many bytes for you
   has_left,  ///< `group`, `peer`, `number`: that rank has left, after that call
   verdict,   ///< `group`, `code`, `peer`, `text`: why it has failed
   farewell,  ///< all have left, and have called the same

@@ -12,6 +12,7 @@
 #include <tutti/transport/tcp/service.hpp>
 #include <tutti/transport/tcp/tuning.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -43,6 +44,7 @@ class basic_tcp_group {
       }
       all_->tuning = tcp_tuning::for_host(ranks_here(), usable_processors(), options.busy_poll);
       all_->tuning.grace = all_->heartbeat;  // a network may be silent for so long
+      all_->tuning.longest_nap = std::min(all_->tuning.longest_nap, all_->stalls.step());
       for (connection_type& c : all_->connections) c.tune(all_->tuning);
       whole_.emplace(all_);
       if (all_->service != nullptr) all_->service->start();

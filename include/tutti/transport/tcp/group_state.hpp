@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,7 +34,15 @@ class tcp_group_state : public tcp_context_state {
     std::uint64_t fingerprint = 0;
   };
 
-  explicit tcp_group_state(int size) : endings_(static_cast<std::size_t>(size < 1 ? 1 : size), "how the ranks ended") {
+  /// What a rank says that it has written for this one, and since when that is known here.
+  struct claim_of_bytes {
+    std::atomic<std::uint64_t> written{0};
+    std::atomic<std::chrono::steady_clock::duration> since{};
+  };
+
+  explicit tcp_group_state(int size)
+      : endings_(static_cast<std::size_t>(size < 1 ? 1 : size), "how the ranks ended"),
+        claims_(endings_.size(), "what the ranks have written") {
     if (size <= 1) return;  // nobody has news for it
     bell_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!bell_) throw std::system_error(errno, asio::error::get_system_category());
@@ -63,6 +72,8 @@ class tcp_group_state : public tcp_context_state {
       throw;
     }
   }
+  /// What that rank has claimed last.
+  const claim_of_bytes& claim_of(int rank) const noexcept { return claims_[static_cast<std::size_t>(rank)]; }
 
   // ---- Any thread
 
@@ -85,6 +96,12 @@ class tcp_group_state : public tcp_context_state {
     e.there.store(true, std::memory_order_release);
     ring();
   }
+  /// That rank has written so many bytes for this one, which it may not have got yet.
+  void claim(int rank, std::uint64_t written) noexcept {
+    claim_of_bytes& c = claims_[static_cast<std::size_t>(rank)];
+    c.since.store(std::chrono::steady_clock::now().time_since_epoch(), std::memory_order_relaxed);
+    c.written.store(written, std::memory_order_release);
+  }
   /// There is something new to look at.
   void ring() noexcept {
     news_.fetch_add(1, std::memory_order_release);
@@ -98,6 +115,7 @@ class tcp_group_state : public tcp_context_state {
   const ending& at(int rank) const noexcept { return endings_[static_cast<std::size_t>(rank)]; }
 
   owned_array<ending> endings_;
+  owned_array<claim_of_bytes> claims_;
   descriptor_owner bell_;
   alignas(64) std::atomic<std::uint64_t> news_{0};
 };

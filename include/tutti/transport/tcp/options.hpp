@@ -42,7 +42,8 @@ struct tcp_options {
 
   /// How long the ranks wait for each other at the start, and for a connection later on.
   std::chrono::milliseconds start_timeout{30'000};
-  /// A rank of which nothing is heard for so long has failed.
+  /// A rank of which nothing is heard for so long has failed, and so has one of which nothing comes for so long
+  /// although it has written something. At least 16 ms.
   std::chrono::milliseconds heartbeat{5'000};
   /// How long a rank that waits looks again and again before it sleeps; -1: as is good for this host.
   std::chrono::microseconds busy_poll{-1};

@@ -70,8 +70,8 @@ class recorded_calls {
   /// What the log holds now.
   explicit recorded_calls(const call_log& log) {
     const std::uint64_t last = log.last();
-    for (std::uint64_t number = last > most ? last - most + 1 : 1; number <= last; ++number)
-      if (const call c = log.read(number); c.signature != nullptr) add(recorded_call(c));
+    for (std::uint64_t left = last < most ? last : most; left != 0; --left)
+      if (const call c = log.read(last - left + 1); c.signature != nullptr) add(recorded_call(c));
   }
 
   /// The messages in the log, which is that of rank `from`.

@@ -63,6 +63,12 @@ class tcp_rendezvous_guest {
     TUTTI_FAULT_POINT("tcp.guest.told");
     return be_welcomed();
   }
+  /// Tells rank 0 why this rank cannot come, as far as that is there.
+  void decline(const failure& reason) {
+    find_host();
+    TUTTI_FAULT_POINT("tcp.guest.decline");
+    refuse(reason);
+  }
 
  private:
   std::string rank_0() const { return message() << "rank 0 at " << options_.master; }
@@ -104,6 +110,7 @@ class tcp_rendezvous_guest {
     const tcp_answer answer = dial->answer();
     if (!answer.fits(who_)) return fail_at(endpoint, "whoever listens there does not answer as rank 0 of this job");
     host_ = std::move(dial->socket);
+    found_at_ = endpoint;
     if (answer.kind == tcp_answer::kinds::refused) be_refused(answer);
     if (answer.kind != tcp_answer::kinds::heard) return fail_at(endpoint, "rank 0 said what it may not say now");
     follow_clock(answer);
@@ -142,11 +149,8 @@ class tcp_rendezvous_guest {
       listen_as_guest(listener_, options_, plan_, settings_, here, member.endpoint);
       TUTTI_FAULT_POINT("tcp.guest.listening");
     } catch (const error& e) {
-      const failure reason{static_cast<errc>(e.code().value()), options_.rank, plain_text(e)};
-      const tcp_answer refusal = tcp_answer::refusal(reason, who_);
-      const auto frame = refusal.encode();
-      say(std::array<asio::const_buffer, 2>{asio::buffer(frame),
-                                            asio::buffer(reason.text.data(), refusal.text_bytes())});
+      const failure reason = failure_of(e, options_.rank);
+      refuse(reason);
       reason.raise();
     }
     member.host = host_identity();
@@ -156,17 +160,22 @@ class tcp_rendezvous_guest {
     tcp_member_frame::encode(member, where.data());
     say(std::array<asio::const_buffer, 2>{asio::buffer(frame), asio::buffer(where)});
   }
-  /// The text of an error without what its category adds.
-  static std::string plain_text(const error& e) {
-    std::string text = e.what();
-    const std::string added = ": " + e.code().message();
-    if (text.ends_with(added)) text.resize(text.size() - added.size());
-    return text;
+  void refuse(const failure& reason) {
+    const tcp_answer refusal = tcp_answer::refusal(reason, who_);
+    const auto frame = refusal.encode();
+    say(std::array<asio::const_buffer, 2>{asio::buffer(frame), asio::buffer(reason.text.data(), refusal.text_bytes())});
   }
 
   membership_type be_welcomed() {
     std::array<std::byte, tcp_answer::bytes> frame{};
-    hear(asio::buffer(frame));
+    const asio::error_code wrong = try_to_hear(asio::buffer(frame));
+    if (wrong) {
+      // Rank 0 may be there all the same: it takes this rank in if it has not come, or knows why all is over.
+      if (std::exchange(came_again_, true) || !try_host(found_at_, settings_.patience)) host_left(wrong);
+      TUTTI_FAULT_POINT("tcp.guest.again");
+      tell_where();
+      return be_welcomed();
+    }
     const tcp_answer answer = tcp_answer::decode(frame.data());
     if (answer.fits(who_) && answer.kind == tcp_answer::kinds::refused) be_refused(answer);
     if (!answer.fits(who_) || answer.kind != tcp_answer::kinds::welcome ||
@@ -206,12 +215,17 @@ class tcp_rendezvous_guest {
     if (wrong == asio::error::timed_out) silent();
     // If rank 0 has gone, what it said before is still there to be read.
   }
-  void hear(const asio::mutable_buffer& buffer) {
+  asio::error_code try_to_hear(const asio::mutable_buffer& buffer) {
     const asio::error_code wrong = await(
         io_, until_, [&](auto handler) { asio::async_read(host_, buffer, std::move(handler)); }, [&] { close_host(); });
     if (wrong == asio::error::timed_out) silent();
-    if (wrong)
-      throw peer_failed(0, tcp_text(options_) << rank_0() << " left before all had come (" << wrong.message() << ")");
+    return wrong;
+  }
+  void hear(const asio::mutable_buffer& buffer) {
+    if (const asio::error_code wrong = try_to_hear(buffer)) host_left(wrong);
+  }
+  [[noreturn]] void host_left(const asio::error_code& wrong) {
+    throw peer_failed(0, tcp_text(options_) << rank_0() << " left before all had come (" << wrong.message() << ")");
   }
   void close_host() noexcept {
     asio::error_code ignored;
@@ -237,6 +251,8 @@ class tcp_rendezvous_guest {
   std::chrono::steady_clock::time_point until_;
   tcp_listener listener_;
   typename Security::socket host_;
+  asio::ip::tcp::endpoint found_at_;
+  bool came_again_ = false;
   std::string trouble_;     // what went wrong at each address in the last round
   asio::error_code short_;  // what the system was short of
 };

@@ -15,6 +15,7 @@
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
 #include <tutti/transport/tcp/plain.hpp>
+#include <tutti/transport/tcp/reachable.hpp>
 #include <tutti/transport/tcp/settings.hpp>
 
 #include <asio/buffer.hpp>
@@ -65,6 +66,8 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
       if (!cancelled && !self->over_) self->time_is_up();
     });
   }
+  /// Whoever comes is told that the start has failed, for a while.
+  void refuse_all(const failure& reason) { give_up(reason); }
   /// Whether all have been told: that all have come, or why the start failed.
   bool over() const { return over_; }
   /// Ends everything at once; what came in is closed.
@@ -72,6 +75,8 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     over_ = true;
     gate_.reset();
     cancel(clock_);
+    for (guest& g : guests_)
+      if (g.again) cancel(*g.again);
     for (const line_pointer& l : lines_) close(*l);
     lines_.clear();
   }
@@ -106,7 +111,10 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     tcp_answer heard(tcp_answer::kinds::heard, who_);
     heard.remaining = remaining();
     l->frame = heard.encode();
-    write(l, [self = this->shared_from_this(), l] { self->listen_to(l); });
+    write(l, [self = this->shared_from_this(), l] {
+      l->heard = true;
+      self->listen_to(l);
+    });
   }
 
  private:
@@ -119,6 +127,7 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     std::array<std::byte, tcp_answer::bytes> frame{};     // what is said
     std::array<std::byte, tcp_answer::most_text> text{};  // what is heard
     bool writing = false;
+    bool heard = false;  // it has been told that it belongs here
     bool refused = false;
     bool gone = false;
   };
@@ -126,6 +135,7 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
   struct guest {
     line_pointer line;
     tcp_member member;
+    std::optional<asio::steady_timer> again;  // until it must have come again
     bool told = false;
   };
 
@@ -230,7 +240,9 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     TUTTI_FAULT_POINT("tcp.host.complete");
     const std::uint64_t host = host_identity();
     guests_[0].member = {listener_.local_endpoint(), host, network_identity(host)};
-    if (std::string wrong = unreachable(); !wrong.empty()) return give_up({errc::usage, 0, std::move(wrong)});
+    const auto member_of = [this](int rank) -> const tcp_member& { return guest_of(rank).member; };
+    if (std::string wrong = unreachable(options_.size, member_of); !wrong.empty())
+      return give_up({errc::usage, 0, std::move(wrong)});
     completing_ = true;
     forget_gate();
     fill_with_random_bits(session_.data(), session_.size());
@@ -259,27 +271,6 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
                         });
     }
   }
-  /// Where it is already known that ranks on different hosts cannot reach each other: why, and what to set.
-  std::string unreachable() const {
-    for (int rank = 1; rank < options_.size; ++rank) {
-      const tcp_member& m = guests_[static_cast<std::size_t>(rank)].member;
-      for (int other = 0; other < options_.size; ++other) {
-        const tcp_member& o = guests_[static_cast<std::size_t>(other)].member;
-        if (o.network == m.network) continue;
-        const bool same = o.endpoint.address() == m.endpoint.address();
-        if (!m.endpoint.address().is_loopback() && !same) continue;
-        message text;
-        text << "tcp start: rank " << rank << " listens at " << endpoint_text(m.endpoint) << ", where rank " << other
-             << " on another host cannot reach it";
-        if (same) text << ": it has the same address itself";
-        return text << "; give rank " << rank
-                    << " an address or interface (TUTTI_ADDRESS, TUTTI_INTERFACE) that others reach, or a master "
-                       "(MASTER_ADDR) that no host takes for itself";
-      }
-    }
-    return {};
-  }
-
   void time_is_up() {
     if (failed_) return end();
     if (completing_) return end();  // whoever has not taken its welcome has failed in the group
@@ -353,9 +344,25 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     const int rank = l->rank;
     close(*l);
     lines_.remove(l);
+    if (!failed_ && !completing_ && l->heard) expect_again(l);
     if (!failed_) return;
     if (rank >= 1 && rank < options_.size) guest_of(rank).told = true;
     look_whether_all_told();
+  }
+  /// Who has been answered and goes before it has come may have given up that attempt, and be at the next one.
+  void expect_again(const line_pointer& gone) {
+    guest& g = guest_of(gone->rank);
+    if (g.line) return;
+    g.again.emplace(io_, settings_.again);
+    g.again->async_wait([self = this->shared_from_this(), gone](const asio::error_code& cancelled) {
+      if (cancelled || self->over_ || self->failed_ || self->completing_) return;
+      for (const line_pointer& l : self->lines_)
+        if (l->rank == gone->rank) return;
+      self->give_up({errc::peer_failed, gone->rank,
+                     message() << "tcp start: rank " << gone->rank << " (" << endpoint_text(gone->from)
+                               << ") left when rank 0 had answered it, and did not come again for "
+                               << static_cast<long long>(self->settings_.again.count()) << " ms"});
+    });
   }
   /// When the time is up, those that are still to come have waited long enough.
   void look_whether_all_told() {
@@ -371,6 +378,8 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
   void end() {
     over_ = true;
     clock_.cancel();
+    for (guest& g : guests_)
+      if (g.again) g.again->cancel();
     gate_->stop();
     if (!failed_) return;
     for (const line_pointer& l : lines_) close(*l);

@@ -11,6 +11,7 @@
 #include <tutti/transport/tcp/control.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
 #include <tutti/transport/tcp/door.hpp>
+#include <tutti/transport/tcp/fork_closer.hpp>
 #include <tutti/transport/tcp/group_state.hpp>
 #include <tutti/transport/tcp/membership.hpp>
 #include <tutti/transport/tcp/options.hpp>
@@ -31,6 +32,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -56,12 +58,14 @@ class tcp_service {
       : state_(&state),
         connections_(&connections),
         rank_(options.rank),
+        no_memory_{errc::resource, rank_, message() << "rank " << rank_ << " gets no memory to talk to the others"},
         patience_(std::min(options.heartbeat, longest_farewell)),
         security_(Security::of(options)),
         membership_(meet(options, adopted)),
         control_(io_, options.rank, options.size, countable(options.heartbeat), std::move(membership_.control), *this),
         door_(io_, options, membership_, *this, {}, security_),
         farewell_(io_),
+        closer_(2 * static_cast<std::size_t>(options.size) + 1),
         work_(io_.get_executor()) {}
   tcp_service(const tcp_service&) = delete;
   tcp_service& operator=(const tcp_service&) = delete;
@@ -71,6 +75,7 @@ class tcp_service {
       if (!post([this] { depart(); })) io_.stop();
       pthread_join(thread_, nullptr);
     }
+    closer_.clear();
     door_.close();
     control_.close();
   }
@@ -78,6 +83,9 @@ class tcp_service {
   const membership_type& membership() const { return membership_; }
 
   void start() {
+    control_.for_each_connection([this](int rank, int to) { closer_.add(static_cast<std::size_t>(rank), to); });
+    if (membership_.listener.is_open())
+      closer_.add(2 * connections_->size(), membership_.listener.acceptor().native_handle());
     control_.start();
     door_.start();
     sigset_t all;
@@ -106,13 +114,7 @@ class tcp_service {
   }
   /// Tells the arbiter of a failure, which after that time counts for this rank, whatever the arbiter says.
   void fail(const failure& f, std::chrono::milliseconds patience) noexcept {
-    post([this, f, patience] {
-      control_.report(control_message::of(control_kind::failed, f));
-      const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
-      timer->async_wait([this, timer, f](const asio::error_code& wrong) {
-        if (!wrong) control_.conclude(f);
-      });
-    });
+    attempt([&] { asio::post(io_, [this, f, patience] { tell_failure(f, patience); }); });
   }
   /// The same of a failure of one communicator.
   void fail(const tcp_part_state& part, const failure& f, std::chrono::milliseconds patience) noexcept {
@@ -147,29 +149,52 @@ class tcp_service {
 
   /// False where there is no memory, which the group fails of.
   template <class F>
-  bool post(F&& f) noexcept {
+  bool attempt(F&& f) noexcept {
     try {
-      asio::post(io_, std::forward<F>(f));
+      f();
       return true;
     } catch (...) {
-      state_->fail({errc::resource, rank_, "no memory to tell the other ranks"});
+      state_->fail(no_memory_);
       return false;
     }
   }
+  template <class F>
+  bool post(F&& f) noexcept {
+    return attempt([&] { asio::post(io_, std::forward<F>(f)); });
+  }
   void work() noexcept {
     for (;;) {
-      std::string text;
       try {
         io_.run();
         return;
+      } catch (const std::bad_alloc&) {
+        give_up(no_memory_);
       } catch (const std::exception& e) {
-        text = e.what();
+        attempt([&] {
+          const auto* const own = dynamic_cast<const error*>(&e);
+          const bool resource = own != nullptr && own->code() == make_error_code(errc::resource);
+          give_up({resource ? errc::resource : errc::peer_failed, rank_,
+                   message() << "rank " << rank_ << " failed on its service thread: " << e.what()});
+        });
       }
-      const failure f{errc::peer_failed, rank_,
-                      message() << "rank " << rank_ << " failed on its service thread: " << text};
-      state_->fail(f);
-      fail(f, std::chrono::milliseconds(0));
+      if (departing_) return;
     }
+  }
+  /// What was under way when something was thrown does not go on: the group fails. Where there is no memory to tell the
+  /// others why, they see the end of the connections.
+  void give_up(const failure& f) noexcept {
+    state_->fail(f);
+    if (!attempt([&] { tell_failure(f, std::chrono::milliseconds(0)); })) {
+      closer_.clear();
+      control_.close();
+    }
+  }
+  void tell_failure(const failure& f, std::chrono::milliseconds patience) {
+    control_.report(control_message::of(control_kind::failed, f));
+    const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
+    timer->async_wait([this, timer, f](const asio::error_code& wrong) {
+      if (!wrong) control_.conclude(f);
+    });
   }
 
   // ---- What the control plane tells
@@ -179,6 +204,8 @@ class tcp_service {
   std::shared_ptr<tcp_part_state> part(std::uint32_t number) { return state_->parts.find(number); }
   bool is_to_come(std::uint32_t number) { return state_->parts.is_to_come(number); }
   std::string trouble() const { return door_.shortage(); }
+  std::uint64_t written(int peer) { return connection(peer).written(); }
+  void claimed(int peer, std::uint64_t bytes) { state_->claim(peer, bytes); }
   void decided(const failure& f) {
     door_.close();
     state_->fail(f);
@@ -208,6 +235,7 @@ class tcp_service {
   void established(int peer, socket&& line) {
     TUTTI_FAULT_POINT("tcp.service.established");
     connection(peer).establish(std::move(line));
+    closer_.add(connections_->size() + static_cast<std::size_t>(peer), connection(peer).descriptor());
     if (left_) connection(peer).finish_sending();
     state_->ring();
   }
@@ -246,6 +274,7 @@ class tcp_service {
   }
 
   void depart() {
+    departing_ = true;
     door_.close();
     control_.settle();
     farewell_.expires_after(patience_);
@@ -257,6 +286,7 @@ class tcp_service {
   tcp_group_state* state_;
   owned_array<connection_type>* connections_;
   int rank_;
+  failure no_memory_;
   std::chrono::milliseconds patience_;
   asio::io_context io_{1};
   Security security_;
@@ -264,10 +294,12 @@ class tcp_service {
   tcp_control<tcp_service, socket> control_;
   tcp_door<tcp_service, Security> door_;
   asio::steady_timer farewell_;
+  fork_closer closer_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   pthread_t thread_{};
   bool running_ = false;
   bool left_ = false;
+  bool departing_ = false;
 };
 
 }  // namespace tutti::detail

@@ -20,6 +20,11 @@ struct tcp_settings {
   std::size_t most_pending = 64;
   /// How long rank 0 stays to tell the ranks still to come that the start has failed.
   std::chrono::milliseconds farewell{400};
+  /// How long a rank whose options are wrong tries to tell rank 0.
+  std::chrono::milliseconds last_words{1'000};
+  /// How long rank 0 waits for a rank to come again that it has answered, and that has gone before it said where it
+  /// listens: it may have given up that attempt, and be at the next one. Longer than any of them takes.
+  std::chrono::milliseconds again{10'000};
   /// How long an attempt to connect may go without an answer before another is made: the system's own attempts come at
   /// longer and longer intervals where a listener is crowded, for all who wait at the same time. Doubled each time.
   std::chrono::milliseconds patience{250};

@@ -8,6 +8,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -115,11 +116,17 @@ class tls_session {
       send_error_ = sent.error;
       if (sent.bytes == 0) break;
       begin_ += sent.bytes;
+      sent_.store(bytes_sent() + sent.bytes, std::memory_order_relaxed);
     }
     if (begin_ == end_) begin_ = end_ = 0;
     return send_error_;
   }
   bool unflushed() const { return begin_ != end_; }
+
+  /// Bytes that the system has got, ever; any thread.
+  std::uint64_t bytes_sent() const noexcept { return sent_.load(std::memory_order_relaxed); }
+  /// Bytes that it has given.
+  std::uint64_t bytes_received() const noexcept { return received_; }
 
   /// Tells the other end that nothing follows, as far as there is room.
   void finish() noexcept {
@@ -200,6 +207,7 @@ class tls_session {
     if (bytes <= 0) return 0;
     const socket_result got =
         socket_read(descriptor_, reinterpret_cast<std::byte*>(to), static_cast<std::size_t>(bytes));
+    received_ += got.bytes;
     if (got.bytes != 0) return static_cast<int>(got.bytes);
     if (got.ended) {
       cut_ = true;
@@ -244,6 +252,8 @@ class tls_session {
   unsigned long reason_ = 0;
   std::uint64_t encrypted_ = 0;
   std::uint64_t rekeyed_ = 0;
+  std::atomic<std::uint64_t> sent_{0};
+  std::uint64_t received_ = 0;
   std::unique_ptr<SSL, free_ssl> ssl_;
   owned_array<std::byte> out_;  // what is to be sent lies in [begin_, end_)
   std::size_t begin_ = 0;

@@ -7,6 +7,7 @@
 
 #include <sys/socket.h>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -66,6 +67,9 @@ class tcp_tls_wire {
     }
     return result;
   }
+  /// Encrypted ones, since what is written here may not be sent yet.
+  std::uint64_t written(std::uint64_t) const { return session_->bytes_sent(); }
+  std::uint64_t received(std::uint64_t) const { return session_->bytes_received(); }
   bool holds() const { return session_->holds(); }
   bool owes() const { return session_->unflushed(); }
   int flush() noexcept { return session_->flush(); }

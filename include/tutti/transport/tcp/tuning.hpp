@@ -21,6 +21,9 @@ struct tcp_tuning {
   /// How long what a rank sent before it left may still be on its way.
   std::chrono::milliseconds grace{1'000};
 
+  /// How long a rank sleeps that nothing wakes.
+  std::chrono::nanoseconds longest_nap = std::chrono::milliseconds(1'000);
+
   /// For so many ranks on this host and so many processors for them. `asked` is how long to poll; negative: as suits
   /// the numbers.
   static constexpr tcp_tuning for_host(int ranks, int processors, std::chrono::microseconds asked) {

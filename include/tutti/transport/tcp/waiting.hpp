@@ -44,8 +44,7 @@ class tcp_waiting {
   void glance() {
     group_->check();
     if (++glances_ % 64 != 0) return;
-    look_up();
-    look_around();
+    look_around(look_up());
   }
 
   void awake() {
@@ -87,12 +86,12 @@ class tcp_waiting {
  private:
   [[gnu::cold, gnu::noinline]] void idle_slowly() {
     const auto now = look_up();
+    look_around(now);
     if (polling_since_ == clock::time_point{}) polling_since_ = now;
     if (now - polling_since_ < group_->tuning().busy_poll || (group_->tuning().crowded && idle_ <= yields)) {
       sched_yield();
       return;
     }
-    look_around();
     sleep();
   }
 
@@ -106,10 +105,11 @@ class tcp_waiting {
     return now;
   }
 
-  /// Others may be in another call, or gone: then what is waited for never comes.
-  void look_around() {
+  /// Others may be in another call, or gone, or what they send be lost: then what is waited for never comes.
+  void look_around(clock::time_point now) {
     if (waited_ < patience) return;
     look_for_left();
+    group_->look_for_stalls(now);
     if (std::exchange(looked_around_, true)) return;
     TUTTI_FAULT_POINT("tcp_waiting.look_around");
     group_->look_around(here());
@@ -164,7 +164,8 @@ class tcp_waiting {
   }
   /// Milliseconds.
   int nap() const {
-    auto longest = std::chrono::nanoseconds(!looked_around_ || left_seen_ >= 0 ? patience : longest_nap);
+    auto longest =
+        std::chrono::nanoseconds(!looked_around_ || left_seen_ >= 0 ? patience : group_->tuning().longest_nap);
     if (*limit_ > std::chrono::nanoseconds::zero() && *limit_ - waited_ < longest) longest = *limit_ - waited_;
     return static_cast<int>((longest.count() + 999'999) / 1'000'000);
   }
@@ -177,7 +178,6 @@ class tcp_waiting {
   // Where ranks share processors, whom one waits for is likely to be the next to run: to sleep would take longer.
   static constexpr unsigned yields = 8;
   static constexpr std::chrono::milliseconds patience{5};
-  static constexpr std::chrono::milliseconds longest_nap{1000};
 
   const std::chrono::nanoseconds* limit_;
   unsigned looks_;  // between two looks at the clock

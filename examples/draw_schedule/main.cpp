@@ -4,7 +4,6 @@
 
 #include <tutti/core/host_table.hpp>
 #include <tutti/schedule/algorithms.hpp>
-#include <tutti/schedule/two_level.hpp>
 
 #include <charconv>
 #include <cstddef>

@@ -33,12 +33,14 @@
 #include <tutti/schedule/single_master.hpp>
 #include <tutti/schedule/swing.hpp>
 #include <tutti/schedule/torus.hpp>
+#include <tutti/schedule/two_level.hpp>
 #include <tutti/schedule/two_tree.hpp>
 
 namespace tutti {
 
 /// Calls `f.template operator()<A>()` for every algorithm A of the library, in the order of the README's table. Tables,
-/// charts and tests that go over all algorithms go over this list.
+/// charts and tests that go over all algorithms go over this list. Without `two_level`, which is another algorithm only
+/// where hosts are known.
 template <class F>
 constexpr void for_each_algorithm(F&& f) {
   const auto each = [&]<class... A>() { (f.template operator()<A>(), ...); };

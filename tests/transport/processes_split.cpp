@@ -58,7 +58,6 @@ int sum_large(comm_type& comm, int value) {
 struct memory_use {
   std::uint64_t addresses;
   std::int64_t bytes;
-  friend bool operator==(const memory_use&, const memory_use&) = default;
 };
 memory_use memory_of(comm_type& comm) {
   tutti::detail::segment& s = static_cast<tutti::detail::shared_heap&>(comm.transport().memory()).memory();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Memory that the system refuses a simulated run is resource_error, whoever asked for it, and nobody hangs.
+// Memory that the system refuses a simulated run is resource_error, whoever asked for it, and nobody hangs. Divisions
+// of its ranks leave none behind, and are under the same clock and links.
 
 #include "counted_new.hpp"
 #include "deadline.hpp"
@@ -10,7 +11,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace test;
@@ -27,6 +32,8 @@ void program(communicator& comm, std::vector<float>& small, std::vector<float>& 
   auto pending = tutti::iallreduce<tutti::ring>(comm, large, std::plus{});
   tutti::allreduce(comm, small, std::plus{});
   pending.wait();
+  auto part = comm.split(comm.rank() / 2);
+  tutti::allreduce<tutti::ring>(part, small, std::plus{});
   tutti::broadcast<tutti::binomial>(comm, large, 0);
 }
 
@@ -110,4 +117,115 @@ TEST_CASE(
     REQUIRE(nth < 500);
   }
   CHECK(nth > 20);
+}
+
+TEST_CASE("simulated ranks are divided as others are, under the same clock and links") {
+  const deadline limit(60s);
+  // Two pairs exchange a message each at the same time, then all four do.
+  const tutti::simulated_options options{.net = {.latency = 1e-3, .overhead = 0, .gap = 0, .byte = 1e-6, .fold = 0}};
+  double divided = 0;
+  double ended = 0;
+  const auto run = outcomes_of_simulated(4, options, [&](communicator& comm) {
+    auto some = comm.rank() == 3 ? comm.split(tutti::undefined) : comm.split(std::optional(1), -comm.rank());
+    REQUIRE(some.has_value() == (comm.rank() != 3));
+    if (some) CHECK(some->rank() == 2 - comm.rank());
+    auto pair = comm.split(comm.rank() / 2);
+    tutti::barrier(comm);
+    if (comm.rank() == 0) divided = comm.transport().now();
+    std::vector<int> values(1000, comm.rank());
+    tutti::allreduce<tutti::recursive_doubling>(pair, values, std::plus{});
+    CHECK(values == std::vector<int>(1000, comm.rank() < 2 ? 1 : 5));
+    CHECK(pair.transport().now() == comm.transport().now());
+    if (comm.rank() == 0) ended = comm.transport().now();
+    // Whoever waits in one advances the others.
+    std::vector<int> one(100, 1);
+    std::vector<int> two(100, 1);
+    auto a = tutti::iallreduce<tutti::ring>(pair, one, std::plus{});
+    auto b = tutti::iallreduce<tutti::ring>(comm, two, std::plus{});
+    if (comm.rank() % 2 == 0) a.wait();
+    b.wait();
+    a.wait();
+    CHECK((one[99] == 2 && two[99] == 4));
+  });
+  CHECK(run.run == outcome{});
+  for (const outcome& o : run.of) CHECK(o == outcome{});
+  CHECK(ended - divided == doctest::Approx(1e-3 + 4000e-6).epsilon(0.01));
+}
+
+TEST_CASE("a failure in a part of a simulated run fails it alone, the end of a rank all parts that have it") {
+  const deadline limit(60s);
+  std::vector<outcome> first(5);
+  const auto mismatch = outcomes_of_simulated(5, {}, [&](communicator& comm) {
+    auto part = comm.split(comm.rank() % 2, -comm.rank());
+    first[static_cast<std::size_t>(comm.rank())] = outcome_of([&] {
+      if (comm.rank() == 3) part.abort("enough");
+      std::vector<int> values(comm.rank() == 2 ? 4 : 5);
+      for (int i = 0; i < 3; ++i) tutti::allreduce<tutti::ring>(part, values, std::plus{});
+    });
+    tutti::barrier(comm);
+  });
+  CHECK(mismatch.run == outcome{});
+  for (const int rank : {0, 2, 4}) {
+    const outcome& o = first[static_cast<std::size_t>(rank)];
+    CHECK(o.kind == "mismatch");
+    CHECK_MESSAGE(contains(o.text, " (ranks of a communicator of ranks 4, 2, 0)"), o.text);
+  }
+  for (const int rank : {1, 3})
+    CHECK(first[static_cast<std::size_t>(rank)] ==
+          outcome{"peer_failed", "rank 0 aborted: enough (ranks of a communicator of ranks 3, 1): peer failed", 0});
+
+  for (const bool crashes : {true, false}) {
+    // After the two divisions and the barrier rank 2 sends no more: it crashes or throws.
+    tutti::simulated_options options;
+    if (crashes) options.crash = {{.rank = 2, .message = 9}};
+    const auto ended = outcomes_of_simulated(
+        5, options,
+        [&](communicator& comm) {
+          auto part = comm.split(comm.rank() / 3);
+          auto pair = comm.split(comm.rank() == 0 || comm.rank() == 2 ? 0 : 1, -comm.rank());
+          tutti::barrier(comm);
+          if (comm.rank() == 2 && !crashes) {
+            comm.transport().spend(1.0);
+            throw std::runtime_error("boom");
+          }
+          if (comm.rank() == 0)
+            for (;;) tutti::barrier(pair);
+          const int times = comm.rank() > 2 ? 10 : 1'000'000;
+          for (int i = 0; i < times; ++i) tutti::barrier(part);
+        },
+        true);
+    CHECK(ended.of[0].peer == 0);
+    CHECK_MESSAGE(contains(ended.of[0].text, crashes ? "rank 0 crashed before it sent its message 9"
+                                                     : "rank 0 failed: boom (ranks of a communicator of ranks 2, 0)"),
+                  ended.of[0].text);
+    CHECK(ended.of[1].peer == 2);
+    CHECK_MESSAGE(contains(ended.of[1].text, crashes ? "rank 2 crashed before it sent its message 9, to rank "
+                                                     : "rank 2 failed: boom (ranks of a communicator of ranks 0-2)"),
+                  ended.of[1].text);
+    for (const std::size_t rank : {3U, 4U}) CHECK(ended.of[rank] == outcome{});
+  }
+  // Who waits for whom, on whichever communicator.
+  const auto stuck = outcomes_of_simulated(2, {}, [](communicator& comm) {
+    auto part = comm.dup();
+    tutti::barrier(comm.rank() == 0 ? comm : part);
+  });
+  CHECK_MESSAGE(contains(stuck.of[0].text, "rank 0 waits for rank 1 in round 0 of barrier"), stuck.of[0].text);
+  CHECK_MESSAGE(contains(stuck.of[0].text, "(ranks of a communicator of ranks 0, 1)"), stuck.of[0].text);
+  CHECK(stuck.of[1].kind == "timed_out");
+}
+
+TEST_CASE("ten thousand divisions of simulated ranks leave nothing behind") {
+  const deadline limit(120s);
+  for (const auto& [ranks, times] : {std::pair(1, 10'000), std::pair(3, 500)}) {
+    long before = 0;
+    long after = 0;
+    tutti::run_simulated(ranks, {}, [&, count = times](communicator& comm) {
+      for (int i = 0; i < count; ++i) {
+        auto part = i % 3 == 0 ? comm.split(comm.rank()) : comm.dup();
+        if (i % 10 == 0) tutti::barrier(part);
+        if (comm.rank() == 0 && (i == 300 || i == count - 1)) (i == 300 ? before : after) = live_allocations.load();
+      }
+    });
+    CHECK(after <= before + 200);  // some of the others are ahead, and messages under way
+  }
 }

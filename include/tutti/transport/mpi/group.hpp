@@ -289,8 +289,9 @@ class mpi_group : public mpi_listener {
       if (leaving_) return tell_gone(l.from);
       return looks_.push_back(l);
     }
+    // A call that is long past has sent what it had to send.
     const call mine = log_.read(l.sequence);
-    if (mine.signature == nullptr || mine.fingerprint() != l.fingerprint) tell_calls(l.from);
+    if (mine.signature != nullptr && mine.fingerprint() != l.fingerprint) tell_calls(l.from);
   }
   [[gnu::noinline, gnu::cold]] void compare(const call& c) {
     for (look* l = looks_.begin(); l != looks_.end();) {

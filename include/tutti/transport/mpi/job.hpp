@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -64,18 +65,14 @@ class mpi_job {
       comm_ = of;
       check_mpi(MPI_Comm_get_errhandler(comm_, &user_handler_), "MPI_Comm_get_errhandler");
     } else {
-      check_mpi(MPI_Comm_dup(of, &comm_), "MPI_Comm_dup");
+      MPI_Request made = MPI_REQUEST_NULL;
+      check_mpi(MPI_Comm_idup(of, &comm_, &made), "MPI_Comm_idup");
+      wait(made);
     }
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
-    MPI_Comm here = MPI_COMM_NULL;
-    int ranks_here = size_;
-    if (MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here) == MPI_SUCCESS) {
-      MPI_Comm_size(here, &ranks_here);
-      MPI_Comm_free(&here);
-    }
-    crowded_ = ranks_here > 1 && ranks_here > processors_here(ranks_here);
+    crowded_ = size_ > 1 && ranks_here() > processors_here();
     at_end_.join();
   }
   mpi_job(const mpi_job&) = delete;
@@ -201,11 +198,34 @@ class mpi_job {
     mpi_job* job;
   };
 
-  int processors_here(int ranks_here) const {
-    // Launchers bind ranks: what one may use says little then, and all of the host's together are not known.
+  /// As MPI's own waiting does not, this gives way to others: there may be more ranks than processors.
+  static void wait(MPI_Request& request) {
+    for (int done = 0; done == 0;) {
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (done == 0) sched_yield();
+    }
+  }
+  /// How many ranks are on this host.
+  int ranks_here() const {
+    char name[MPI_MAX_PROCESSOR_NAME] = {};
+    int length = 0;
+    MPI_Get_processor_name(name, &length);
+    std::uint64_t mine = 14695981039346656037ULL;  // FNV-1a
+    for (int i = 0; i < length; ++i) mine = (mine ^ static_cast<unsigned char>(name[i])) * 1099511628211ULL;
+    owned_array<std::uint64_t> hosts(static_cast<std::size_t>(size_));
+    MPI_Request gathered = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallgather(&mine, 1, MPI_UINT64_T, hosts.data(), 1, MPI_UINT64_T, comm_, &gathered),
+              "MPI_Iallgather");
+    wait(gathered);
+    int here = 0;
+    for (const std::uint64_t host : hosts) here += host == mine ? 1 : 0;
+    return here;
+  }
+  /// Launchers bind ranks, each to a processor of its own: what one of them may use says little then.
+  static int processors_here() {
     const int usable = usable_processors();
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return usable < ranks_here && online > 0 ? static_cast<int>(online) : usable;
+    return online > usable ? static_cast<int>(online) : usable;
   }
 
   [[gnu::noinline]] void take_note(const MPI_Status& status) {

@@ -10,8 +10,9 @@
 #include <tutti/run_mpi.hpp>
 
 #include <sched.h>
-#include <map>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "deadline.hpp"
 
@@ -35,15 +36,17 @@ inline void meet(MPI_Comm comm) {
   for (int done = 0; done == 0; sched_yield()) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
 }
 
-/// A communicator of the first `ranks` ranks, made once; MPI_COMM_NULL on the others.
+/// A communicator of the first `ranks` ranks; MPI_COMM_NULL on the others. All are made in the beginning.
 inline MPI_Comm first_ranks(int ranks) {
-  static std::map<int, MPI_Comm> made;
-  const auto found = made.find(ranks);
-  if (found != made.end()) return found->second;
-  meet(MPI_COMM_WORLD);
-  MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Comm_split(MPI_COMM_WORLD, world_rank() < ranks ? 0 : MPI_UNDEFINED, world_rank(), &comm);
-  return made[ranks] = comm;
+  static const std::vector<MPI_Comm> made = [] {
+    std::vector<MPI_Comm> all(1, MPI_COMM_NULL);
+    for (int size = 1; size <= world_size(); ++size) {
+      all.push_back(MPI_COMM_NULL);
+      MPI_Comm_split(MPI_COMM_WORLD, world_rank() < size ? 0 : MPI_UNDEFINED, world_rank(), &all.back());
+    }
+    return all;
+  }();
+  return made.at(static_cast<std::size_t>(ranks));
 }
 
 /// Runs `f(comm)` on so many ranks. What it throws on a rank comes out there when all of them have ended.
@@ -58,6 +61,7 @@ void run_mpi_on(int ranks, F&& f) {
 int main(int argc, char** argv) {
   int level = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+  test::first_ranks(1);
   int code = 0;
   {
     doctest::Context context(argc, argv);

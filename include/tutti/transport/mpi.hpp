@@ -37,7 +37,12 @@ class mpi {
   int size() const { return group_->size(); }
   lane_type make_lane(int index) { return {*group_, index, limit_}; }
   void timeout(std::chrono::nanoseconds limit) { limit_ = limit; }
-  void check() { group_->check(); }
+  /// Also hears what others have told: a rank that computes for long may call it.
+  void check() {
+    group_->check();
+    group_->job().poll();
+    group_->check();
+  }
   void abort(std::string_view text) { group_->abort(text); }
   /// As between processes of one host; a network takes longer, by factors that are alike for all algorithms.
   cost_parameters costs() const { return {1.0e-6, 0.5e-6, 0.15e-9, 0.03e-9}; }

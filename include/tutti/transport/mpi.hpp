@@ -4,6 +4,7 @@
 // How bytes move between ranks that MPI has started: by its messages, or by its own collectives.
 
 #include <tutti/core/transport.hpp>
+#include <tutti/transport/mpi/collectives.hpp>
 #include <tutti/transport/mpi/group.hpp>
 #include <tutti/transport/mpi/lane.hpp>
 
@@ -57,9 +58,8 @@ class mpi {
     return made;
   }
 
-  /// The communicator of MPI's on which these ranks send. Only for calls of MPI's own collectives that are made on all
-  /// of these ranks.
-  MPI_Comm native_communicator() const { return group_->comm(); }
+  /// MPI's own collectives among these ranks.
+  detail::mpi_collectives native_collectives() { return detail::mpi_collectives(*group_); }
 
  private:
   mpi(std::shared_ptr<detail::mpi_group> whole, std::shared_ptr<detail::mpi_group> group)
@@ -70,6 +70,6 @@ class mpi {
   std::chrono::nanoseconds limit_{0};
 };
 
-static_assert(transport<mpi> && landing_lane<mpi::lane_type>);
+static_assert(native_transport<mpi> && landing_lane<mpi::lane_type>);
 
 }  // namespace tutti

@@ -27,8 +27,9 @@ struct mpi {
 #if defined(TUTTI_TEST_EVERY_ALGORITHM)
 using mpi_algorithms = decltype(joined(algorithms{}, list<tutti::native>{}));
 #else
-using mpi_algorithms = list<tutti::native, tutti::automatic, tutti::flat, tutti::circulant, tutti::binomial, tutti::recursive_doubling,
-                            tutti::circulant_pipelined, tutti::canonical_halving, tutti::chain>;
+using mpi_algorithms =
+    list<tutti::native, tutti::automatic, tutti::flat, tutti::circulant, tutti::binomial, tutti::recursive_doubling,
+         tutti::circulant_pipelined, tutti::canonical_halving, tutti::chain>;
 #endif
 
 struct mpi_cases {

@@ -31,9 +31,12 @@ struct native {
 
 namespace detail {
 
+template <bool Used = true>
 struct scratch_given_back {
   arena& scratch;
-  ~scratch_given_back() { scratch.reset(); }
+  ~scratch_given_back() {
+    if constexpr (Used) scratch.reset();
+  }
 };
 
 /// Every rank of the communicator is about to call the library's own collectives for the first time: who has failed
@@ -42,7 +45,7 @@ template <class Comm>
 [[gnu::noinline, gnu::cold]] void introduce_native(Comm& comm, call_site where) {
   using A = dissemination;
   constexpr auto verb = collective::barrier;
-  const scratch_given_back scope{comm.scratch()};
+  const scratch_given_back<> scope{comm.scratch()};
   const schedule_for<verb, A> schedule{};
   const buffers<std::byte> memory{.result = wanted::none};
   run_schedule(comm, make_call<verb, A, std::byte, no_operation>(comm, 0, -1, where), schedule,
@@ -62,15 +65,14 @@ TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int ro
       introduce_native(comm, where);
       own.introduce();
     }
-    const call c = make_call<C, native, T, Op>(comm, count, root, where);
     try {
-      own.open(c);
+      own.open(make_call<C, native, T, Op>(comm, count, root, where));
       f(own);
     } catch (const std::exception& e) {
-      own.abandon(c, e.what());
+      own.abandon(e.what());
       throw;
     } catch (...) {
-      own.abandon(c, "an exception that is no std::exception");
+      own.abandon("an exception that is no std::exception");
       throw;
     }
   }
@@ -110,14 +112,15 @@ TUTTI_ALWAYS_INLINE inline void native_reduction(Comm& comm, const buffers<T>& m
   run_native<C, T, Op>(comm, count, root, where, [&](auto& own) {
     using lower = natively_lowered<T, Op>;
     using W = typename lower::element;
-    const scratch_given_back scope{comm.scratch()};
+    constexpr bool takes_scratch = C == collective::reduce || C == collective::reduce_scatter || !std::is_same_v<T, W>;
+    const scratch_given_back<takes_scratch> scope{comm.scratch()};
     const buffers<W> wide = lower::widen(memory, count, comm.scratch());
     auto fold = lower::fold(std::move(op), comm.size());
     constexpr bool commutes = is_commutative_v<Op, T>;
     if constexpr (C == collective::allreduce) {
       own.template allreduce<commutes>(wide.in, wide.out, count, fold);
     } else if constexpr (C == collective::reduce) {
-      own.template reduce<commutes>(wide.in, wide.out, count, fold, root);
+      own.template reduce<commutes>(wide.in, wide.out, count, fold, root, comm.scratch());
     } else if constexpr (C == collective::scan) {
       own.template scan<commutes>(wide.in, wide.out, count, fold);
     } else if constexpr (C == collective::exscan) {

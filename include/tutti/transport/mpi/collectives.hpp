@@ -38,10 +38,11 @@ class mpi_collectives {
     group_->check();
     group_->write_call(c);
   }
-  [[gnu::noinline, gnu::cold]] void abandon(const call& c, const std::string& reason) noexcept {
+  [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
     try {
       group_->fail({errc::peer_failed, group_->rank(),
-                    message() << "rank " << group_->rank() << " failed in " << c.describe() << ": " << reason});
+                    message() << "rank " << group_->rank() << " failed in " << group_->last_call().describe() << ": "
+                              << reason});
     } catch (...) {
       std::terminate();  // no memory to say what failed: others would wait for ever
     }
@@ -93,8 +94,10 @@ class mpi_collectives {
     });
   }
   template <bool Commutes, class T, class Op>
-  void reduce(const T* in, T* out, std::size_t n, Op& op, int root) {
-    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) { reduce(in, out, n, type, fold, root); });
+  void reduce(const T* in, T* out, std::size_t n, Op& op, int root, arena& scratch) {
+    in = input(in, out, n, root, scratch);
+    with_mpi_operation<Commutes, T>(
+        op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE { reduce(in, out, n, type, fold, root); });
   }
   template <bool Commutes, class T, class Op>
   void scan(const T* in, T* out, std::size_t n, Op& op) {
@@ -118,7 +121,7 @@ class mpi_collectives {
   void reduce_scatter(const T* in, T* to, T* whole, const layout& blocks, Op& op, arena& scratch) {
     with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) {
       const std::size_t largest = blocks.size(0);
-      if (largest > mpi_most_elements) return reduce_each(in, to, blocks, type, fold);
+      if (largest > mpi_most_elements) return reduce_each(in, to, blocks, type, fold, scratch);
       // In place MPI puts the block where the vector begins.
       const T* const from = whole != nullptr ? whole : in;
       if (blocks.even()) {
@@ -138,6 +141,20 @@ class mpi_collectives {
   }
 
  private:
+  /// What a reduce reads: at its root MPICH 4.0 may read the address MPI_IN_PLACE.
+  template <class T>
+  TUTTI_ALWAYS_INLINE const T* input(const T* in, [[maybe_unused]] const T* out, [[maybe_unused]] std::size_t n,
+                                     [[maybe_unused]] int root, [[maybe_unused]] arena& scratch) const {
+#if defined(MPICH_NUMVERSION)
+    if (group_->rank() == root && in == out && n != 0) {
+      T* const copy = scratch.take_for<T>(n);
+      std::memcpy(static_cast<void*>(copy), in, n * sizeof(T));
+      return copy;
+    }
+#endif
+    return in;
+  }
+
   std::size_t own_offset(std::size_t each) const { return each * static_cast<std::size_t>(group_->rank()); }
 
   /// `call(at, count)`: some elements after the others.
@@ -157,7 +174,7 @@ class mpi_collectives {
     call(block.get(), 1);
   }
   template <class T>
-  void reduce(const T* in, T* out, std::size_t n, MPI_Datatype type, MPI_Op fold, int root) {
+  TUTTI_ALWAYS_INLINE void reduce(const T* in, T* out, std::size_t n, MPI_Datatype type, MPI_Op fold, int root) {
     const bool here = group_->rank() == root;
     in_parts(n, [&](std::size_t at, int count) {
       check_mpi(MPI_Reduce(here && in == out ? MPI_IN_PLACE : in + at, here ? out + at : nullptr, count, type, fold,
@@ -167,9 +184,10 @@ class mpi_collectives {
   }
   /// Blocks of more elements than MPI counts, one rank's after the other's.
   template <class T>
-  void reduce_each(const T* in, T* to, const layout& blocks, MPI_Datatype type, MPI_Op fold) {
+  void reduce_each(const T* in, T* to, const layout& blocks, MPI_Datatype type, MPI_Op fold, arena& scratch) {
     for (int rank = 0; rank < blocks.blocks(); ++rank)
-      reduce(in + blocks.offset(rank), to, blocks.size(rank), type, fold, rank);
+      reduce(input(in + blocks.offset(rank), to, blocks.size(rank), rank, scratch), to, blocks.size(rank), type, fold,
+             rank);
   }
 
   mpi_group* group_;

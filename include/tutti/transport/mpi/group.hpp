@@ -146,6 +146,8 @@ class mpi_group : public mpi_listener {
       compare(c);
   }
 
+  call last_call() const { return log_.read(log_.last()); }
+
   /// Messages of that rank belong to another call.
   [[noreturn, gnu::noinline, gnu::cold]] void disagree(int peer) {
     tell_calls(peer);
@@ -178,7 +180,7 @@ class mpi_group : public mpi_listener {
     wait_until([this] { return job_->still(); });
     mpi_note note = about(note_kind::left);
     note.number = log_.last();
-    const call last = log_.read(log_.last());
+    const call last = last_call();
     note.fingerprint = last.signature == nullptr ? 0 : last.fingerprint();
     if (rank_ != 0) {
       job_->send(in_job(0), note);
@@ -323,10 +325,10 @@ class mpi_group : public mpi_listener {
   static constexpr std::chrono::milliseconds verdict_patience{50};
   static constexpr std::chrono::milliseconds answer_patience{2'000};
 
-  struct last_call {
+  struct ending {
     std::uint64_t number = 0;
     std::uint64_t fingerprint = 0;
-    friend bool operator==(const last_call&, const last_call&) = default;
+    friend bool operator==(const ending&, const ending&) = default;
   };
 
   std::shared_ptr<mpi_job> job_;
@@ -343,7 +345,7 @@ class mpi_group : public mpi_listener {
   owned_array<int> members_;               // as ranks of the job
   array_list<look> looks_;                 // who waits for this rank in a call that it has not made
   owned_array<std::uint64_t> gone_after_;  // one more than the last call of a rank that has left, else 0
-  owned_array<last_call> left_;
+  owned_array<ending> left_;
   int count_left_ = 0;
   call_log log_;
 };

@@ -89,6 +89,9 @@ void each_algorithm(Visit visit) {
     };
     (one.template operator()<A>(), ...);
   }(algorithms{});
+#if defined(TUTTI_COMPARE_MPI)
+  visit.template operator()<C, tutti::native>(std::string_view{"native"});
+#endif
 }
 
 /// `visit.operator()<C>()` for every collective C, or for the one that this program is compiled for.

@@ -2,7 +2,8 @@
 
 // Our side of the comparison: one collective by one algorithm over one transport, every size, as lines on stdout.
 // With TUTTI_COMPARE_COLLECTIVE defined as allreduce, say, it knows that collective only and compiles the sooner; with
-// TUTTI_COMPARE_TCP defined it knows the transport tcp, and no other.
+// TUTTI_COMPARE_TCP defined it knows the transport tcp, and no other; with TUTTI_COMPARE_MPI the transport mpi, whose
+// ranks its launcher starts.
 
 #if defined(TUTTI_COMPARE_TCP)
 #include <netinet/in.h>
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 #include <tutti/run_tcp.hpp>
+#elif defined(TUTTI_COMPARE_MPI)
+#include <tutti/run_mpi.hpp>
 #else
 #include <tutti/run_processes.hpp>
 #endif
@@ -73,6 +76,16 @@ int run(const measure::arguments& asked, Rank rank) {
     tutti::run_tcp(options, rank);
   });
 }
+#elif defined(TUTTI_COMPARE_MPI)
+template <class Rank>
+int run(const measure::arguments& asked, Rank rank) {
+  if (asked.transport != "mpi") throw std::invalid_argument("this program knows the transport mpi only");
+  tutti::run_mpi([&](auto& comm) {
+    if (asked.ranks != comm.size()) throw std::invalid_argument("the launcher started another number of ranks");
+    rank(comm);
+  });
+  return 0;
+}
 #else
 template <class Rank>
 int run(const measure::arguments& asked, Rank rank) {
@@ -82,7 +95,7 @@ int run(const measure::arguments& asked, Rank rank) {
     return tutti::run_processes(asked.ranks, rank), 0;
   }
   throw std::invalid_argument("unknown transport '" + asked.transport +
-                              "'; there are threads, processes, and tcp in a " + "program of its own");
+                              "'; there are threads, processes, and tcp and mpi in " + "programs of their own");
 }
 #endif
 

@@ -64,12 +64,14 @@ void with_rule(const options& wanted, Use use) {
 }
 
 /// Whether something else starts the ranks, of which this process is one.
-inline bool is_launched(const options& wanted) { return wanted.transport == "launched" || wanted.transport == "tcp"; }
+inline bool is_launched(const options& wanted) {
+  return wanted.transport == "launched" || wanted.transport == "tcp" || wanted.transport == "mpi";
+}
 
 /// Throws `input_error` if a name is not known.
 inline void check_names(const options& wanted) {
   if (wanted.transport != "threads" && wanted.transport != "processes" && !is_launched(wanted))
-    throw input_error("--transport is '" + wanted.transport + "', not threads, processes, launched or tcp");
+    throw input_error("--transport is '" + wanted.transport + "', not threads, processes, launched, tcp or mpi");
   with_rule(wanted, [](auto) {});
   with_sync(wanted, [](auto) {});
 }

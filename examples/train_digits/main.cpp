@@ -41,7 +41,13 @@ int find_rank(options& wanted) {
 #if !defined(TRAIN_DIGITS_TCP)
   if (wanted.transport == "tcp") throw input_error("--transport tcp: this program was built without Asio");
 #endif
+#if !defined(TRAIN_DIGITS_MPI)
+  if (wanted.transport == "mpi") throw input_error("--transport mpi: this program was built without MPI");
+#endif
   if (wanted.ranks_given) throw input_error("--ranks and --transport " + wanted.transport + " exclude each other");
+#if defined(TRAIN_DIGITS_MPI)
+  if (wanted.transport == "mpi") return rank_of_mpi(wanted.ranks);
+#endif
   try {
     const tutti::launched me = tutti::from_environment();
     wanted.ranks = me.size;
@@ -64,6 +70,9 @@ void run(options wanted) {
   }
 #if defined(TRAIN_DIGITS_TCP)
   if (wanted.transport == "tcp") return train_on_tcp(work, wanted, chart);
+#endif
+#if defined(TRAIN_DIGITS_MPI)
+  if (wanted.transport == "mpi") return train_on_mpi(work, wanted, chart);
 #endif
   (wanted.transport == "threads" ? train_on_threads : train_on_processes)(work, wanted, chart);
 }

@@ -21,4 +21,9 @@ void train_on_processes(const task& work, const options& wanted, std::ofstream& 
 /// where the program was built with Asio.
 void train_on_tcp(const task& work, const options& wanted, std::ofstream& chart);
 
+/// The same on the ranks that MPI has started. There where the program was built with MPI.
+void train_on_mpi(const task& work, const options& wanted, std::ofstream& chart);
+/// Which of them this is; `size` becomes how many there are.
+int rank_of_mpi(int& size);
+
 }  // namespace digits

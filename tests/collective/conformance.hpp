@@ -90,9 +90,14 @@ using unless_sanitized =
                             tutti::recursive_multiplying<4>, tutti::binomial, tutti::two_tree, tutti::census, ternary>,
                        Algorithms>;
 
+/// Those that have no schedule of their own: they do every collective, keep rank order where they must, and give the
+/// same on all ranks.
+template <class A>
+inline constexpr bool is_any = std::is_same_v<A, tutti::automatic> || std::is_same_v<A, tutti::native>;
+
 template <class A, tutti::collective C>
 constexpr bool offers() {
-  if constexpr (std::is_same_v<A, tutti::automatic>) {
+  if constexpr (is_any<A>) {
     return true;
   } else {
     return tutti::implements<A, C>;
@@ -100,7 +105,7 @@ constexpr bool offers() {
 }
 template <class A, tutti::collective C>
 constexpr bool ordered() {
-  if constexpr (std::is_same_v<A, tutti::automatic>) {
+  if constexpr (is_any<A>) {
     return true;
   } else {
     return tutti::schedule_for<C, A>::rank_ordered;
@@ -110,7 +115,7 @@ constexpr bool ordered() {
 /// All ranks fold in the same way.
 template <class A, tutti::collective C>
 constexpr bool alike() {
-  if constexpr (std::is_same_v<A, tutti::automatic>) {
+  if constexpr (is_any<A>) {
     return true;
   } else {
     return tutti::uniform<tutti::schedule_for<C, A>>;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
 
 # Builds and runs the consumer, `how` it may use tutti: find_package or add_subdirectory; without tutti::tcp, with it,
-# with tutti::tcp_tls, and where Asio or OpenSSL is not found.
-# Arguments: how, tcp and tls (whether the build offers it), source and build (tutti's directories), scratch, generator, compiler,
+# with tutti::tcp_tls, with tutti::mpi, and where Asio, OpenSSL or MPI is not found.
+# Arguments: how, tcp, tls and mpi (whether the build offers it), source and build (tutti's directories), scratch, generator, compiler,
 # flags, asio (the folder of its headers, if it is known).
 cmake_minimum_required(VERSION 3.25)
 set(CMAKE_EXECUTE_PROCESS_COMMAND_ECHO STDOUT)
@@ -20,6 +20,9 @@ if(how STREQUAL find_package)
   endif()
   if(NOT tls)
     list(FILTER wanted EXCLUDE REGEX "^tutti/(run_tcp_tls|transport/tcp_tls|transport/tcp/tls(_.*)?)\\.hpp$")
+  endif()
+  if(NOT mpi)
+    list(FILTER wanted EXCLUDE REGEX "^tutti/(run_mpi|transport/mpi(/.*)?)\\.hpp$")
   endif()
   file(GLOB_RECURSE installed RELATIVE "${scratch}/installed/include" "${scratch}/installed/include/*")
   set(missing ${wanted})
@@ -52,17 +55,24 @@ set(configure "${CMAKE_COMMAND}" -S "${source}/tests/consumer" -G "${generator}"
 set(with_asio "-DTUTTI_ASIO_INCLUDE_DIR=${asio}")
 set(without_asio "-DTUTTI_ASIO_INCLUDE_DIR=${scratch}/nowhere" -DCMAKE_DISABLE_FIND_PACKAGE_asio=TRUE)
 set(without_openssl -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=TRUE)
+set(without_mpi -DCMAKE_DISABLE_FIND_PACKAGE_MPI=TRUE)
 
 # That the consumer, configured with these arguments, builds and runs.
 function(works)
-  execute_process(COMMAND ${configure} -B "${scratch}/build" ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${configure} -B "${scratch}/build" -DTCP=OFF -DTLS=OFF -DMPI=OFF ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND "${CMAKE_COMMAND}" --build "${scratch}/build" COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND "${scratch}/build/my_program" COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
+# That the program over MPI runs as its only rank.
+function(alone)
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+                          "${scratch}/build/my_mpi_program" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
 # That it stops with this message.
 function(stops message)
-  execute_process(COMMAND ${configure} -B "${scratch}/stops" ${ARGN} RESULT_VARIABLE code ERROR_VARIABLE errors)
+  execute_process(COMMAND ${configure} -B "${scratch}/stops" -DTCP=OFF -DTLS=OFF -DMPI=OFF ${ARGN} RESULT_VARIABLE code ERROR_VARIABLE errors)
   string(REGEX REPLACE "[ \n]+" " " errors "${errors}")
   if(code EQUAL 0 OR NOT errors MATCHES "${message}")
     message(FATAL_ERROR "expected to stop with '${message}', exit code is ${code}, and the message\n${errors}")
@@ -86,8 +96,20 @@ if(how STREQUAL find_package)
   elseif(tcp)
     stops("tutti was installed without component tcp_tls" -DTLS=ON ${with_asio})
   endif()
+  if(mpi)
+    works(-DMPI=ON)
+    alone()
+    stops("tutti's component mpi needs MPI: no MPI was found" -DMPI=ON ${without_mpi})
+  else()
+    stops("tutti was installed without component mpi" -DMPI=ON)
+  endif()
 else()
   works(${without_asio})
+  stops("TUTTI_MPI is ON, but no MPI was found" -DTUTTI_MPI=ON ${without_mpi})
+  if(mpi)
+    works(-DMPI=ON -DTUTTI_MPI=ON)
+    alone()
+  endif()
   stops("TUTTI_TCP is ON, but Asio 1.22 or newer was not found" -DTUTTI_TCP=ON ${without_asio})
   if(tcp)
     works(-DTCP=ON ${with_asio})

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSL-1.0
 #
-# Tests the example train_digits as its users meet it: train_digits.sh PROGRAM
+# Tests the example train_digits as its users meet it: train_digits.sh PROGRAM [MPIRUN]
 source "$(dirname "$0")/check.sh"
+mpirun=${2:-}
 data=$(readlink -f "$here/../../examples/data/digits.csv.gz")
 
 accuracy_of() { tail -n 1 "$1" | sed -nE 's/^accuracy ([01]\.[0-9]{3})$/\1/p'; }
@@ -21,7 +22,7 @@ for value in 0 -0.1 nan inf fast 0.1x 1e999; do rejects "--rate is '$value', not
 rejects "--seed is '-1'" --seed -1
 rejects "--rule is 'adagrad', not plain, momentum or nesterov" --rule adagrad
 rejects "--sync is 'hope', not all_reduce or parameter_server" --sync hope
-rejects "--transport is 'pigeon', not threads, processes, launched or tcp" --transport pigeon
+rejects "--transport is 'pigeon', not threads, processes, launched, tcp or mpi" --transport pigeon
 rejects "--ranks and --transport launched exclude each other" --transport launched --ranks 2
 unset MASTER_ADDR MASTER_PORT TUTTI_RANK TUTTI_SIZE RANK WORLD_SIZE OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS
 rejects "--transport launched: .*no launcher says which rank this is; looked for TUTTI_RANK and TUTTI_SIZE" --transport launched
@@ -267,6 +268,18 @@ else
   cmp -s <(results processes) <(results output) || fail "ranks over TCP give something else than forked ones"
   cmp -s processes.svg tcp.svg || fail "ranks over TCP draw something else"
   rank_1_is_killed 'rank 1'
+fi
+
+# --- and over MPI
+if [[ -z ${mpirun:-} ]]; then
+  rejects "--transport mpi: this program was built without MPI" --transport mpi
+else
+  timeout 60 "$here/under_mpi.sh" "$mpirun" 3 "$program" --transport mpi --epochs 5 --sync parameter_server \
+    --algorithm binomial --chart mpi.svg >output 2>err </dev/null || fail "three ranks of MPI: '$(cat err)'"
+  cmp -s <(results processes) <(results output) || fail "ranks of MPI give something else than forked ones"
+  cmp -s processes.svg mpi.svg || fail "ranks of MPI draw something else"
+  timeout 60 "$here/under_mpi.sh" "$mpirun" 2 "$program" --transport mpi --rate 1e30 --epochs 3 >out 2>err </dev/null
+  [[ $? != 0 ]] && grep -q 'the loss is not finite after epoch 1' err || fail "a rate that diverges over MPI: '$(cat err)'"
 fi
 
 # On a terminal one line is redrawn; the last lines are the same.

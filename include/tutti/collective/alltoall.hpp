@@ -2,11 +2,13 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
 #include <tutti/collective/storage.hpp>
 #include <tutti/core/inline.hpp>
 
-#include <cstring>
+#include <span>
+#include <type_traits>
 
 namespace tutti {
 
@@ -14,19 +16,25 @@ namespace detail {
 template <class Algorithm, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void alltoall(Comm& comm, const T* in, std::span<T> out, std::size_t each, call_site where) {
   constexpr auto verb = collective::alltoall;
-  choose<verb, Algorithm, true>(comm, out.size_bytes(), [&]<class A>() TUTTI_ALWAYS_INLINE {
-    using S = schedule_for<verb, A>;
-    const S schedule{};
-    if (in == out.data()) {
-      // Every block has another one's place to go to: work from a copy.
-      T* const copy = comm.scratch().template take_for<T>(out.size());
-      copy_elements(copy, out.data(), out.size(), false);
-      in = copy;
-    }
-    run_schedule(comm, make_call<verb, A, T, no_operation>(comm, out.size(), -1, where), schedule,
-                 slot_storage<T, S>(in, out.data(), each, schedule, comm.place(), comm.scratch()), no_operation{},
-                 streams<T>(out.size()));
-  });
+  if constexpr (std::is_same_v<Algorithm, native>) {
+    run_native<verb, T, no_operation>(comm, out.size(), -1, where, [&](auto& own) {
+      own.alltoall(in == out.data() ? nullptr : in, out.data(), each);
+    });
+  } else {
+    choose<verb, Algorithm, true>(comm, out.size_bytes(), [&]<class A>() TUTTI_ALWAYS_INLINE {
+      using S = schedule_for<verb, A>;
+      const S schedule{};
+      if (in == out.data()) {
+        // Every block has another one's place to go to: work from a copy.
+        T* const copy = comm.scratch().template take_for<T>(out.size());
+        copy_elements(copy, out.data(), out.size(), false);
+        in = copy;
+      }
+      run_schedule(comm, make_call<verb, A, T, no_operation>(comm, out.size(), -1, where), schedule,
+                   slot_storage<T, S>(in, out.data(), each, schedule, comm.place(), comm.scratch()), no_operation{},
+                   streams<T>(out.size()));
+    });
+  }
 }
 }  // namespace detail
 

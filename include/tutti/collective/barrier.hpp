@@ -2,9 +2,13 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
 #include <tutti/collective/storage.hpp>
 #include <tutti/core/inline.hpp>
+
+#include <cstddef>
+#include <type_traits>
 
 namespace tutti {
 
@@ -12,14 +16,18 @@ namespace tutti {
 template <class Algorithm = automatic, class Comm>
 void barrier(Comm& comm, call_site where = call_site::current()) {
   constexpr auto verb = collective::barrier;
-  detail::choose<verb, Algorithm, true>(comm, 0, [&]<class A>() TUTTI_ALWAYS_INLINE {
-    const schedule_for<verb, A> schedule{};
-    const detail::buffers<std::byte> memory{.result = detail::wanted::none};
-    detail::run_schedule(
-        comm, detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where), schedule,
-        detail::whole_storage<std::byte>(memory, 0, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),
-        detail::no_operation{}, false);
-  });
+  if constexpr (std::is_same_v<Algorithm, native>) {
+    detail::run_native<verb, std::byte, detail::no_operation>(comm, 0, -1, where, [](auto& own) { own.barrier(); });
+  } else {
+    detail::choose<verb, Algorithm, true>(comm, 0, [&]<class A>() TUTTI_ALWAYS_INLINE {
+      const schedule_for<verb, A> schedule{};
+      const detail::buffers<std::byte> memory{.result = detail::wanted::none};
+      detail::run_schedule(
+          comm, detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where), schedule,
+          detail::whole_storage<std::byte>(memory, 0, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),
+          detail::no_operation{}, false);
+    });
+  }
 }
 
 }  // namespace tutti

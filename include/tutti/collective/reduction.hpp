@@ -3,12 +3,14 @@
 
 #include <tutti/collective/call.hpp>
 #include <tutti/collective/lowering.hpp>
+#include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
 #include <tutti/collective/storage.hpp>
 #include <tutti/core/inline.hpp>
 
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 namespace tutti::detail {
@@ -19,19 +21,23 @@ template <collective C, class Algorithm, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root, Op op,
                                           std::span<T> result, std::size_t offset, call_site where) {
   require_operation<Op, T>();
-  choose<C, Algorithm, is_commutative_v<Op, T>>(comm, bytes_of<T, Op>(count), [&]<class A>() TUTTI_ALWAYS_INLINE {
-    using S = schedule_for<C, A>;
-    require_order<S, Op, T>();
-    if constexpr (C == collective::allreduce) require_uniform<S, Op, T>();
-    using lower = lowered<T, Op, S>;
-    using W = typename lower::element;
-    const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(W));
-    const buffers<W> wide = lower::widen(memory, count, comm.scratch());
-    run_schedule(comm, make_call<C, A, T, Op>(comm, count, root, where), schedule,
-                 storage_for<W, S>(wide, count, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),
-                 lower::fold(std::move(op), comm.size()), streams<W>(count));
-    lower::finish(wide, result, offset, comm.size());
-  });
+  if constexpr (std::is_same_v<Algorithm, native>) {
+    native_reduction<C>(comm, memory, count, root, std::move(op), result, offset, where);
+  } else {
+    choose<C, Algorithm, is_commutative_v<Op, T>>(comm, bytes_of<T, Op>(count), [&]<class A>() TUTTI_ALWAYS_INLINE {
+      using S = schedule_for<C, A>;
+      require_order<S, Op, T>();
+      if constexpr (C == collective::allreduce) require_uniform<S, Op, T>();
+      using lower = lowered<T, Op, S>;
+      using W = typename lower::element;
+      const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(W));
+      const buffers<W> wide = lower::widen(memory, count, comm.scratch());
+      run_schedule(comm, make_call<C, A, T, Op>(comm, count, root, where), schedule,
+                   storage_for<W, S>(wide, count, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),
+                   lower::fold(std::move(op), comm.size()), streams<W>(count));
+      lower::finish(wide, result, offset, comm.size());
+    });
+  }
 }
 
 }  // namespace tutti::detail

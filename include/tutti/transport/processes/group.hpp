@@ -15,9 +15,9 @@
 #include <tutti/transport/processes/family.hpp>
 #include <tutti/transport/processes/membership.hpp>
 #include <tutti/transport/processes/peer_memory.hpp>
-#include <tutti/transport/processes/recorded_calls.hpp>
 #include <tutti/transport/processes/segment.hpp>
 #include <tutti/transport/processes/segment_memory.hpp>
+#include <tutti/transport/processes/shared_calls.hpp>
 #include <tutti/transport/processes/shared_state.hpp>
 #include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/shared_memory/channel.hpp>
@@ -414,7 +414,7 @@ class processes_group : public processes_membership {
   fork_guard::view guard_;
   std::mutex noting_;
   wait_policy policy_;
-  recorded_calls calls_;
+  shared_calls calls_;
   std::uint64_t spare_table_ = 0;
   std::uint64_t spare_channel_ = 0;
   // Of a subgroup.

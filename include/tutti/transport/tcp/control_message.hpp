@@ -5,7 +5,7 @@
 // before anything is allocated.
 
 #include <tutti/core/error.hpp>
-#include <tutti/transport/tcp/recorded_calls.hpp>
+#include <tutti/transport/recorded_calls.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -8,7 +8,7 @@
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/failures.hpp>
-#include <tutti/transport/tcp/landing_memory.hpp>
+#include <tutti/transport/landing_memory.hpp>
 #include <tutti/transport/tcp/waiting.hpp>
 
 #include <chrono>

@@ -15,15 +15,15 @@
 namespace tutti::detail {
 
 /// How one process writes calls into logs that all processes see, and reads those of others.
-class recorded_calls {
+class shared_calls {
  public:
   using log = basic_call_log<std::uint64_t, std::uint64_t>;
   using message_log = basic_message_log<std::uint64_t, std::uint64_t>;
 
-  explicit recorded_calls(processes_family& family) : family_(&family) {}
-  recorded_calls(const recorded_calls&) = delete;
-  recorded_calls& operator=(const recorded_calls&) = delete;
-  ~recorded_calls() {
+  explicit shared_calls(processes_family& family) : family_(&family) {}
+  shared_calls(const shared_calls&) = delete;
+  shared_calls& operator=(const shared_calls&) = delete;
+  ~shared_calls() {
     for (const known_signature& known : read_) delete known.signature;
   }
 

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/arena.hpp>
+#include <tutti/core/call.hpp>
+#include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
+#include <tutti/core/layout.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/transport/mpi/api.hpp>
+#include <tutti/transport/mpi/datatype.hpp>
+#include <tutti/transport/mpi/group.hpp>
+#include <tutti/transport/mpi/operation.hpp>
+
+#include <climits>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <string>
+
+namespace tutti::detail {
+
+/// The most elements that one call of MPI's counts; more are several calls, or a type of more elements. Tests lower it.
+inline std::size_t mpi_most_elements = INT_MAX;
+
+/// MPI's own collectives on one communicator. A vector is n elements, a block `each`; where the input is null, or where
+/// it is what it would be copied to, the call works in place.
+class mpi_collectives {
+ public:
+  explicit mpi_collectives(mpi_group& group) : group_(&group), comm_(group.comm()) {}
+
+  bool introduced() const { return group_->introduced; }
+  void introduce() {
+    group_->introduced = true;
+    group_->job().may_be_deaf();
+  }
+  TUTTI_ALWAYS_INLINE void open(const call& c) {
+    group_->check();
+    group_->write_call(c);
+  }
+  [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
+    try {
+      group_->fail({errc::peer_failed, group_->rank(),
+                    message() << "rank " << group_->rank() << " failed in " << group_->last_call().describe() << ": "
+                              << reason});
+    } catch (...) {
+      std::terminate();  // no memory to say what failed: others would wait for ever
+    }
+  }
+
+  void barrier() { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
+
+  template <class T>
+  void broadcast(T* data, std::size_t n, int root) {
+    in_parts(n, [&](std::size_t at, int count) {
+      check_mpi(MPI_Bcast(data + at, count, mpi_type<T>(), root, comm_), "MPI_Bcast");
+    });
+  }
+  template <class T>
+  void scatter(const T* in, T* out, std::size_t each, int root) {
+    as_blocks<T>(each, [&](MPI_Datatype type, int count) {
+      const bool stays = group_->rank() == root && out == in + own_offset(each);
+      check_mpi(MPI_Scatter(in, count, type, stays ? MPI_IN_PLACE : out, count, type, root, comm_), "MPI_Scatter");
+    });
+  }
+  template <class T>
+  void gather(const T* in, T* out, std::size_t each, int root) {
+    as_blocks<T>(each, [&](MPI_Datatype type, int count) {
+      const bool stays = group_->rank() == root && in == out + own_offset(each);
+      check_mpi(MPI_Gather(stays ? MPI_IN_PLACE : in, count, type, out, count, type, root, comm_), "MPI_Gather");
+    });
+  }
+  template <class T>
+  void allgather(const T* in, T* out, std::size_t each) {
+    as_blocks<T>(each, [&](MPI_Datatype type, int count) {
+      check_mpi(MPI_Allgather(in == nullptr ? MPI_IN_PLACE : in, count, type, out, count, type, comm_),
+                "MPI_Allgather");
+    });
+  }
+  template <class T>
+  void alltoall(const T* in, T* out, std::size_t each) {
+    as_blocks<T>(each, [&](MPI_Datatype type, int count) {
+      check_mpi(MPI_Alltoall(in == nullptr ? MPI_IN_PLACE : in, count, type, out, count, type, comm_), "MPI_Alltoall");
+    });
+  }
+
+  template <bool Commutes, class T, class Op>
+  void allreduce(const T* in, T* out, std::size_t n, Op& op) {
+    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE {
+      in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
+        check_mpi(MPI_Allreduce(in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm_),
+                  "MPI_Allreduce");
+      });
+    });
+  }
+  template <bool Commutes, class T, class Op>
+  void reduce(const T* in, T* out, std::size_t n, Op& op, int root, arena& scratch) {
+    in = input(in, out, n, root, scratch);
+    with_mpi_operation<Commutes, T>(
+        op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE { reduce(in, out, n, type, fold, root); });
+  }
+  template <bool Commutes, class T, class Op>
+  void scan(const T* in, T* out, std::size_t n, Op& op) {
+    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) {
+      in_parts(n, [&](std::size_t at, int count) {
+        check_mpi(MPI_Scan(in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm_), "MPI_Scan");
+      });
+    });
+  }
+  template <bool Commutes, class T, class Op>
+  void exscan(const T* in, T* out, std::size_t n, Op& op) {
+    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) {
+      in_parts(n, [&](std::size_t at, int count) {
+        check_mpi(MPI_Exscan(in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm_), "MPI_Exscan");
+      });
+    });
+  }
+  /// This rank's block of the folded vector comes to `to`. In place, `whole` is the vector, of which `to` is the block;
+  /// else it is null.
+  template <bool Commutes, class T, class Op>
+  void reduce_scatter(const T* in, T* to, T* whole, const layout& blocks, Op& op, arena& scratch) {
+    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) {
+      const std::size_t largest = blocks.size(0);
+      if (largest > mpi_most_elements) return reduce_each(in, to, blocks, type, fold, scratch);
+      // In place MPI puts the block where the vector begins.
+      const T* const from = whole != nullptr ? whole : in;
+      if (blocks.even()) {
+        check_mpi(MPI_Reduce_scatter_block(whole != nullptr ? MPI_IN_PLACE : from, whole != nullptr ? whole : to,
+                                           static_cast<int>(largest), type, fold, comm_),
+                  "MPI_Reduce_scatter_block");
+      } else {
+        int* const counts = scratch.take_for<int>(static_cast<std::size_t>(blocks.blocks()));
+        for (int rank = 0; rank < blocks.blocks(); ++rank) counts[rank] = static_cast<int>(blocks.size(rank));
+        check_mpi(MPI_Reduce_scatter(whole != nullptr ? MPI_IN_PLACE : from, whole != nullptr ? whole : to, counts,
+                                     type, fold, comm_),
+                  "MPI_Reduce_scatter");
+      }
+      const std::size_t own = blocks.size(group_->rank());
+      if (whole != nullptr && whole != to && own != 0) std::memmove(static_cast<void*>(to), whole, own * sizeof(T));
+    });
+  }
+
+ private:
+  /// What a reduce reads: at its root MPICH 4.0 may read the address MPI_IN_PLACE.
+  template <class T>
+  TUTTI_ALWAYS_INLINE const T* input(const T* in, [[maybe_unused]] const T* out, [[maybe_unused]] std::size_t n,
+                                     [[maybe_unused]] int root, [[maybe_unused]] arena& scratch) const {
+#if defined(MPICH_NUMVERSION)
+    if (group_->rank() == root && in == out && n != 0) {
+      T* const copy = scratch.take_for<T>(n);
+      std::memcpy(static_cast<void*>(copy), in, n * sizeof(T));
+      return copy;
+    }
+#endif
+    return in;
+  }
+
+  std::size_t own_offset(std::size_t each) const { return each * static_cast<std::size_t>(group_->rank()); }
+
+  /// `call(at, count)`: some elements after the others.
+  template <class Call>
+  TUTTI_ALWAYS_INLINE static void in_parts(std::size_t n, Call&& call) {
+    if (n <= mpi_most_elements) [[likely]]
+      return call(std::size_t{0}, static_cast<int>(n));
+    for (std::size_t at = 0; at < n; at += mpi_most_elements)
+      call(at, static_cast<int>(n - at < mpi_most_elements ? n - at : mpi_most_elements));
+  }
+  /// `call(type, count)`: a block is so many elements of that type.
+  template <class T, class Call>
+  TUTTI_ALWAYS_INLINE static void as_blocks(std::size_t each, Call&& call) {
+    if (each <= mpi_most_elements) [[likely]]
+      return call(mpi_type<T>(), static_cast<int>(each));
+    const mpi_long_type block(mpi_type<T>(), sizeof(T), each, mpi_most_elements);
+    call(block.get(), 1);
+  }
+  template <class T>
+  TUTTI_ALWAYS_INLINE void reduce(const T* in, T* out, std::size_t n, MPI_Datatype type, MPI_Op fold, int root) {
+    const bool here = group_->rank() == root;
+    in_parts(n, [&](std::size_t at, int count) {
+      check_mpi(MPI_Reduce(here && in == out ? MPI_IN_PLACE : in + at, here ? out + at : nullptr, count, type, fold,
+                           root, comm_),
+                "MPI_Reduce");
+    });
+  }
+  /// Blocks of more elements than MPI counts, one rank's after the other's.
+  template <class T>
+  void reduce_each(const T* in, T* to, const layout& blocks, MPI_Datatype type, MPI_Op fold, arena& scratch) {
+    for (int rank = 0; rank < blocks.blocks(); ++rank)
+      reduce(input(in + blocks.offset(rank), to, blocks.size(rank), rank, scratch), to, blocks.size(rank), type, fold,
+             rank);
+  }
+
+  mpi_group* group_;
+  MPI_Comm comm_;
+};
+
+}  // namespace tutti::detail

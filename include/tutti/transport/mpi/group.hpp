@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/call.hpp>
+#include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/transport/call_log.hpp>
+#include <tutti/transport/failures.hpp>
+#include <tutti/transport/message_log.hpp>
+#include <tutti/transport/mpi/api.hpp>
+#include <tutti/transport/mpi/job.hpp>
+#include <tutti/transport/mpi/note.hpp>
+#include <tutti/transport/rank_list.hpp>
+#include <tutti/transport/recorded_calls.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tutti::detail {
+
+/// One rank of the ranks on one communicator of MPI's: the whole run's, number 0, or some of it. It knows what its
+/// ranks call and why the communicator has become unusable.
+///
+/// Whoever finds out what is wrong tells rank 0, and rank 0 tells everybody, so that all throw the same. If rank 0 does
+/// not answer, since it computes, say, who found out tells the others itself.
+class mpi_group : public mpi_listener {
+ public:
+  /// All ranks of the job.
+  explicit mpi_group(std::shared_ptr<mpi_job> job)
+      : mpi_listener(0, &mpi_group::take),
+        job_(std::move(job)),
+        comm_(job_->comm()),
+        rank_(job_->rank()),
+        size_(job_->size()),
+        gone_after_(static_cast<std::size_t>(size_)),
+        left_(rank_ == 0 ? static_cast<std::size_t>(size_) : 0) {
+    job_->join(*this);
+  }
+  /// Those ranks of the group `of`, which outlives it or is `whole`.
+  mpi_group(std::shared_ptr<mpi_group> whole, mpi_group& of, int number, std::span<const int> members)
+      : mpi_listener(number, &mpi_group::take),
+        job_(of.job_),
+        whole_(std::move(whole)),
+        rank_(0),
+        size_(static_cast<int>(members.size())),
+        members_(members.size()),
+        gone_after_(members.size()) {
+    for (std::size_t i = 0; i < members.size(); ++i) members_[i] = of.in_job(members[i]);
+    MPI_Group all = MPI_GROUP_NULL;
+    MPI_Group some = MPI_GROUP_NULL;
+    check_mpi(MPI_Comm_group(of.comm_, &all), "MPI_Comm_group");
+    int code = MPI_Group_incl(all, size_, members.data(), &some);
+    if (code == MPI_SUCCESS) {
+      // Tags of this call are none of messages.
+      code = MPI_Comm_create_group(of.comm_, some, number % mpi_tags::first, &comm_);
+      MPI_Group_free(&some);
+    }
+    MPI_Group_free(&all);
+    check_mpi(code, "MPI_Comm_create_group");
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm_, &rank_);
+    job_->join(*this);
+  }
+  ~mpi_group() {
+    if (!job_->gone()) try {
+        tell_gone_to_all();
+      } catch (...) {  // they may wait until their deadline
+      }
+    job_->leave(*this);
+    if (whole_ == nullptr || job_->gone()) return;
+    if (state_.load(std::memory_order_relaxed) != fine || whole_->failed()) {
+      try {
+        job_->abandon(comm_);
+      } catch (...) {  // it stays as it is, and MPI ends it
+      }
+    } else {
+      MPI_Comm_free(&comm_);  // local, though it is called collective: what is on its way goes on
+    }
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  MPI_Comm comm() const { return comm_; }
+  mpi_job& job() { return *job_; }
+
+  bool failed() const noexcept { return state_.load(std::memory_order_relaxed) == broken; }
+  /// Throws what the group failed of, if it failed.
+  TUTTI_ALWAYS_INLINE void check() {
+    if (state_.load(std::memory_order_relaxed) != fine) [[unlikely]]
+      raise();
+    if (whole_ != nullptr && whole_->state_.load(std::memory_order_relaxed) != fine) [[unlikely]]
+      whole_->raise();
+  }
+  [[noreturn, gnu::noinline, gnu::cold]] void raise() {
+    if (state_.load(std::memory_order_acquire) == aborting) {
+      std::string text;
+      {
+        const std::lock_guard lock(mutex_);
+        text = abort_text_;
+      }
+      fail(aborted(rank_, text));
+    }
+    failure_.raise();
+  }
+  /// Why the group failed, once it has.
+  const failure& why() const { return failure_; }
+
+  /// The group becomes unusable; the first reason stays. On the rank's own thread.
+  [[gnu::noinline, gnu::cold]] void fail(failure f) {
+    if (failed()) return;
+    if (whole_ != nullptr) f.text += in_whole();
+    if (rank_ != 0 && !job_->gone()) {
+      job_->send(in_job(0), about(note_kind::report, f));
+      if (job_->poll_until([this] { return failed(); }, verdict_patience)) return;
+    }
+    settle(f);
+    tell_all(f);
+  }
+  /// The same from any thread; the rank's own takes it from there. What it waits for ends.
+  [[gnu::noinline, gnu::cold]] void abort(std::string_view text) {
+    {
+      const std::lock_guard lock(mutex_);
+      int now = fine;
+      abort_text_ = text;
+      if (!state_.compare_exchange_strong(now, aborting, std::memory_order_acq_rel)) return;
+    }
+    if (!job_->on_own_thread()) return;
+    try {
+      raise();
+    } catch (const error&) {  // it is thrown by the next call
+    }
+  }
+
+  TUTTI_ALWAYS_INLINE void write_call(const call& c) {
+    if (c.is_message()) [[unlikely]]
+      return write_message(c);
+    log_.write(c);
+    if (!looks_.empty()) [[unlikely]]
+      compare(c);
+  }
+
+  call last_call() const { return log_.read(log_.last()); }
+
+  /// Messages of that rank belong to another call.
+  [[noreturn, gnu::noinline, gnu::cold]] void disagree(int peer) {
+    tell_calls(peer);
+    if (!job_->poll_until([this] { return failed(); }, answer_patience))
+      fail({errc::mismatch, peer,
+            message() << "rank " << rank_ << " and rank " << peer << " called different things, and rank " << peer
+                      << " does not say which"});
+    raise();
+  }
+  /// The two ends of a message do not fit. If this rank receives it, `end` is its own, and the sender is told, who
+  /// knows both. If it sends, it hears of the other end from the receiver, who waits.
+  [[noreturn, gnu::noinline, gnu::cold]] void misfit(int peer, const call& end, bool receives) {
+    if (receives) {
+      mpi_note note = about(note_kind::differs);
+      note.calls.add(recorded_call(end));
+      job_->send(in_job(peer), note);
+    }
+    if (!job_->poll_until([this] { return failed(); }, answer_patience))
+      fail({errc::mismatch, peer,
+            message() << "rank " << rank_ << " called " << end.describe() << "; rank " << peer
+                      << " called something that does not fit, and does not say what"});
+    raise();
+  }
+  /// Has the rank that is waited for compare what both call, as soon as it calls it.
+  [[gnu::noinline, gnu::cold]] void look_around(const waiting_place& at) {
+    mpi_note note = about(note_kind::looks);
+    note.number = at.during.sequence;
+    note.fingerprint = at.during.fingerprint();
+    if (at.during.is_message()) note.calls.add(recorded_call(at.during));
+    job_->send(in_job(at.awaited), note);
+  }
+  /// That rank has left without making the call. What it sent before may be on its way for a while.
+  bool has_left_before(int peer, const call& c) const {
+    const std::uint64_t last = gone_after_[static_cast<std::size_t>(peer)];
+    if (last == 0 || !c.is_message()) return last != 0 && c.sequence > last - 1;
+    return std::chrono::steady_clock::now() - heard_gone_ > answer_patience;
+  }
+
+  /// The rank's function has returned: waits until all ranks have left and nothing is on its way. Throws what the group
+  /// failed of, `mismatch` if the ranks have not all made the same calls.
+  void part() {
+    check();
+    leaving_ = true;
+    tell_gone_to_all();
+    wait_until([this] { return job_->still(); });
+    mpi_note note = about(note_kind::left);
+    note.number = log_.last();
+    const call last = last_call();
+    note.fingerprint = last.signature == nullptr ? 0 : last.fingerprint();
+    if (rank_ != 0) {
+      job_->send(in_job(0), note);
+    } else {
+      take_left(0, note);
+      wait_until([this] { return count_left_ == size_; });
+      for (int rank = 1; rank < size_; ++rank)
+        if (left_[static_cast<std::size_t>(rank)] != left_[0]) disagree(rank);
+      ended_ = true;
+      for (int rank = 1; rank < size_; ++rank) job_->send(in_job(rank), about(note_kind::end));
+    }
+    wait_until([this] { return ended_ && job_->still(); });
+  }
+
+  /// Some of the members' ranks in the job.
+  int in_job(int rank) const { return whole_ == nullptr ? rank : members_[static_cast<std::size_t>(rank)]; }
+  int next_group() const { return job_->next_group(); }
+
+  /// Whether each member is known to have called MPI's own collectives on this communicator.
+  bool introduced = false;
+
+ private:
+  enum state : int { fine, aborting, broken };
+  struct look {
+    int from;
+    std::uint64_t sequence;
+    std::uint64_t fingerprint;
+  };
+  /// Who waits for a message of this rank, or for this rank to receive one.
+  struct message_look {
+    int from;
+    recorded_call end;
+  };
+
+  mpi_note about(note_kind kind, const failure& f = {}) const {
+    mpi_note note;
+    note.kind = kind;
+    note.group = number();
+    note.what = f;
+    return note;
+  }
+  void settle(const failure& f) {
+    if (failed()) return;
+    failure_ = f;
+    state_.store(broken, std::memory_order_release);
+  }
+  void tell_all(const failure& f) {
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_) job_->send(in_job(peer), about(note_kind::failed, f));
+  }
+  void tell_gone(int to) {
+    mpi_note note = about(note_kind::gone);
+    note.number = log_.last();
+    job_->send(in_job(to), note);
+  }
+  void tell_gone_to_all() {
+    for (const look& l : looks_) tell_gone(l.from);
+    looks_.clear();
+    for (const message_look& l : message_looks_) tell_gone(l.from);
+    message_looks_.clear();
+  }
+  void tell_calls(int to) {
+    mpi_note note = about(note_kind::differs);
+    note.calls = recorded_calls(log_);
+    job_->send(in_job(to), note);
+  }
+  std::string in_whole() const {
+    message text;
+    text << " (ranks of a communicator of ";
+    list_ranks(text, job_->size(), [this](int rank) {
+      for (const int member : members_)
+        if (member == rank) return true;
+      return false;
+    });
+    text << ")";
+    return text;
+  }
+
+  static void take(mpi_listener& self, int from, const mpi_note& note) {
+    auto& group = static_cast<mpi_group&>(self);
+    int peer = from;
+    if (group.whole_ != nullptr)
+      for (int rank = 0; rank < group.size_; ++rank)
+        if (group.members_[static_cast<std::size_t>(rank)] == from) peer = rank;
+    group.take_note(peer, note);
+  }
+  void take_note(int from, const mpi_note& note) {
+    switch (note.kind) {
+      case note_kind::report:
+        if (failed()) return;  // everybody has been told why
+        settle(note.what);
+        return tell_all(note.what);
+      case note_kind::failed:
+        return settle(note.what);
+      case note_kind::looks:
+        if (note.calls.size() != 0) return take_message_look({from, note.calls[0]});
+        return take_look({from, note.number, note.fingerprint});
+      case note_kind::gone:
+        gone_after_[static_cast<std::size_t>(from)] = note.number + 1;
+        heard_gone_ = std::chrono::steady_clock::now();
+        return;
+      case note_kind::differs:
+        if (failed()) return;
+        if (const call end = note.calls.size() == 0 ? call{} : note.calls[0].read(); end.is_message())
+          return report(detail::misfit(end, messages_.find(rank_, end.to(), end.history)));
+        report(disagreement(rank_, recorded_calls(log_), from, note.calls));
+        return;
+      case note_kind::left:
+        return take_left(from, note);
+      case note_kind::end:
+        ended_ = true;
+        return;
+    }
+  }
+  /// While notes are taken in nothing is waited for: as `fail`, and the verdict comes.
+  void report(failure f) {
+    if (whole_ != nullptr) f.text += in_whole();
+    if (rank_ != 0) return job_->send(in_job(0), about(note_kind::report, f));
+    settle(f);
+    tell_all(f);
+  }
+  void take_look(const look& l) {
+    if (log_.last() < l.sequence) {
+      if (leaving_) return tell_gone(l.from);
+      return looks_.push_back(l);
+    }
+    // A call that is long past has sent what it had to send.
+    const call mine = log_.read(l.sequence);
+    if (mine.signature != nullptr && mine.fingerprint() != l.fingerprint) tell_calls(l.from);
+  }
+  [[gnu::noinline, gnu::cold]] void compare(const call& c) {
+    for (look* l = looks_.begin(); l != looks_.end();) {
+      if (l->sequence > c.sequence) {
+        ++l;
+        continue;
+      }
+      const look waits = *l;
+      looks_.erase(l);
+      if (waits.sequence == c.sequence && waits.fingerprint != c.fingerprint()) tell_calls(waits.from);
+    }
+  }
+  [[gnu::noinline]] void write_message(const call& c) {
+    messages_.write(c);
+    for (std::size_t i = 0; i < message_looks_.size(); ++i) {
+      if (!c.is_outgoing() || message_looks_[i].from != c.to()) continue;
+      if (!compare(message_looks_[i].end.read(), c)) continue;
+      message_looks_.erase(message_looks_.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    }
+  }
+  void take_message_look(message_look l) {
+    const call end = l.end.read();
+    if (!end.is_message()) return;
+    if (!end.is_outgoing()) {
+      const call sent = messages_.find(rank_, end.to(), end.history);
+      if (sent.signature != nullptr && compare(end, sent)) return;
+    }
+    if (leaving_) return tell_gone(l.from);
+    std::erase_if(message_looks_, [&](const message_look& other) { return other.from == l.from; });
+    message_looks_.push_back(std::move(l));
+  }
+  /// What the other receives is the message that this rank sends; it is told if it does not fit.
+  bool compare(const call& received, const call& sent) {
+    if (received.is_outgoing() || received.history != sent.history) return false;
+    if (received.fingerprint() != sent.fingerprint() && !failed()) report(detail::misfit(received, sent));
+    return true;
+  }
+  void take_left(int from, const mpi_note& note) {
+    left_[static_cast<std::size_t>(from)] = {note.number, note.fingerprint};
+    ++count_left_;
+  }
+
+  template <class Done>
+  void wait_until(Done&& done) {
+    job_->poll_until(
+        [&] {
+          check();
+          return done();
+        },
+        std::chrono::nanoseconds::max());
+    check();
+  }
+
+  static constexpr std::chrono::milliseconds verdict_patience{50};
+  static constexpr std::chrono::milliseconds answer_patience{2'000};
+
+  struct ending {
+    std::uint64_t number = 0;
+    std::uint64_t fingerprint = 0;
+    friend bool operator==(const ending&, const ending&) = default;
+  };
+
+  std::shared_ptr<mpi_job> job_;
+  std::shared_ptr<mpi_group> whole_;  // null if it is this one
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_;
+  int size_;
+  std::atomic<int> state_{fine};
+  bool leaving_ = false;
+  bool ended_ = false;
+  failure failure_;
+  std::mutex mutex_;
+  std::string abort_text_;
+  owned_array<int> members_;  // as ranks of the job
+  array_list<look> looks_;    // who waits for this rank in a call that it has not made
+  std::vector<message_look> message_looks_;
+  std::chrono::steady_clock::time_point heard_gone_{};
+  owned_array<std::uint64_t> gone_after_;  // one more than the last call of a rank that has left, else 0
+  owned_array<ending> left_;
+  int count_left_ = 0;
+  call_log log_;
+  message_log messages_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/core/error.hpp>
+#include <tutti/core/memory.hpp>
+#include <tutti/core/message.hpp>
+#include <tutti/core/owned_array.hpp>
+#include <tutti/core/owned_memory.hpp>
+#include <tutti/core/wait.hpp>
+#include <tutti/transport/mpi/api.hpp>
+#include <tutti/transport/mpi/at_end.hpp>
+#include <tutti/transport/mpi/mail.hpp>
+#include <tutti/transport/mpi/note.hpp>
+#include <tutti/transport/mpi/tags.hpp>
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace tutti::detail {
+
+/// Who takes in the notes about one communicator of a job.
+class mpi_listener {
+ public:
+  using function = void (*)(mpi_listener&, int from, const mpi_note&);
+
+  mpi_listener(int number, function take) : number_(number), take_(take) {}
+  mpi_listener(const mpi_listener&) = delete;
+  mpi_listener& operator=(const mpi_listener&) = delete;
+  int number() const { return number_; }
+
+ protected:
+  ~mpi_listener() = default;
+
+ private:
+  friend class mpi_job;
+  int number_;
+  function take_;
+  mpi_listener* next_ = nullptr;
+};
+
+/// One rank's end of everything that a run over MPI has: its communicator, the messages on their way, the notes that
+/// ranks send each other, and how they part. Groups are made on it. One thread uses it.
+class mpi_job {
+  using clock = std::chrono::steady_clock;
+
+ public:
+  /// On a duplicate of the communicator, or if it is `borrowed` on itself.
+  mpi_job(MPI_Comm of, bool borrowed) : at_end_(*this), thread_(pthread_self()), borrowed_(borrowed) {
+    require_mpi();
+    if (of == MPI_COMM_NULL) throw usage_error("run_mpi: the communicator is MPI_COMM_NULL");
+    int inter = 0;
+    check_mpi(MPI_Comm_test_inter(of, &inter), "MPI_Comm_test_inter");
+    if (inter != 0)
+      throw usage_error("run_mpi: the communicator is an intercommunicator, whose ranks are in two groups");
+    if (borrowed_) {
+      comm_ = of;
+      check_mpi(MPI_Comm_get_errhandler(comm_, &user_handler_), "MPI_Comm_get_errhandler");
+    } else {
+      MPI_Request made = MPI_REQUEST_NULL;
+      check_mpi(MPI_Comm_idup(of, &comm_, &made), "MPI_Comm_idup");
+      wait(made);
+    }
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+    crowded_ = size_ > 1 && ranks_here() > processors_here();
+    at_end_.join();
+  }
+  mpi_job(const mpi_job&) = delete;
+  mpi_job& operator=(const mpi_job&) = delete;
+  ~mpi_job() {
+    close();
+    while (notes_ != nullptr) delete std::exchange(notes_, notes_->next);
+  }
+  /// The end of the run: from here on nothing is sent.
+  void close() noexcept {
+    at_end_.leave();
+    if (std::exchange(gone_, true) || mpi_finalized()) return;
+    if (borrowed_) {
+      MPI_Comm_set_errhandler(comm_, user_handler_);
+      MPI_Errhandler_free(&user_handler_);
+    } else {
+      MPI_Comm_free(&comm_);
+    }
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  MPI_Comm comm() const { return comm_; }
+  /// More ranks than processors on this host.
+  bool crowded() const { return crowded_; }
+  mpi_mail& mail() { return mail_; }
+  /// The calling thread is the one that the rank runs on.
+  bool on_own_thread() const { return pthread_equal(thread_, pthread_self()) != 0; }
+  /// The run is over, or MPI has been finalised meanwhile: no call of it may be made.
+  bool gone() const { return gone_; }
+  /// From here on a rank may wait in MPI's own calls, where it hears nothing.
+  void may_be_deaf() { deaf_ = true; }
+
+  void join(mpi_listener& one) {
+    one.next_ = listeners_;
+    listeners_ = &one;
+    if (one.number() >= next_group_) next_group_ = one.number() + 1;
+  }
+  void leave(mpi_listener& one) noexcept {
+    for (mpi_listener** place = &listeners_; *place != nullptr; place = &(*place)->next_) {
+      if (*place != &one) continue;
+      *place = one.next_;
+      break;
+    }
+  }
+  int next_group() const { return next_group_; }
+
+  // ---- Notes
+  // --------------------------------------------------------------------------------------------------------------
+  void send(int to, const mpi_note& note) {
+    if (gone_) return;
+    auto* const made = allocating(sizeof(note_under_way), "a note", [&] { return new note_under_way; });
+    made->text = note.write();
+    made->next = notes_;
+    notes_ = made;
+    check_mpi(MPI_Isend(made->text.data(), static_cast<int>(made->text.size()), MPI_BYTE, to, mpi_tags::note, comm_,
+                        &made->request),
+              "MPI_Isend");
+  }
+  /// Takes in what has been told. Not a collective, and it does not wait.
+  void poll() {
+    if (gone_) return;
+    for (;;) {
+      int there = 0;
+      MPI_Status status;
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, mpi_tags::note, comm_, &there, &status), "MPI_Iprobe");
+      if (there == 0) break;
+      take_note(status);
+    }
+    if (abandoned_.size() != 0) [[unlikely]]
+      drain_abandoned();
+  }
+  /// Polls until `done()`, or for so long; whether it was done.
+  template <class Done>
+  bool poll_until(Done&& done, std::chrono::nanoseconds limit) {
+    const clock::time_point begin = clock::now();
+    while (!done()) {
+      if (gone_ || clock::now() - begin >= limit) return false;
+      poll();
+      sched_yield();
+    }
+    return true;
+  }
+
+  // ---- The end
+  // ------------------------------------------------------------------------------------------------------------
+  /// That communicator is not used any more, and something may still be on its way there: it is kept, since MPI may
+  /// give its name away otherwise.
+  void abandon(MPI_Comm comm) {
+    if (comm != comm_) abandoned_.push_back(comm);
+  }
+  /// Nothing of this rank's is on its way any more.
+  bool still() { return !mail_.under_way() && !notes_under_way(); }
+
+  /// After a failure: waits until all ranks have come here, and nothing is on its way between any two. What the user
+  /// sees is not waited for but here. Where a rank does not come that may be waiting in a call of MPI's own, which it
+  /// would for ever, the job is ended.
+  void part_failed(const failure& why) noexcept {
+    if (gone_) return;
+    try {
+      patient_until([&] { return drain(), still(); }, why);
+      for (int peer = 0; peer < size_; ++peer) {
+        if (peer == rank_) continue;
+        mpi_letter& letter = mail_.take();
+        check_mpi(MPI_Isend(letter.data(), 0, MPI_BYTE, peer, mpi_tags::farewell, comm_, &letter.request), "MPI_Isend");
+        mail_.leave(letter);
+      }
+      patient_until([&] { return drain(), farewells_ == size_ - 1 && still(); }, why);
+    } catch (const std::exception& e) {
+      end_job(e.what());
+    }
+  }
+
+ private:
+  struct note_under_way {
+    MPI_Request request = MPI_REQUEST_NULL;
+    note_under_way* next = nullptr;
+    std::string text;
+  };
+  struct at_end : mpi_at_end {
+    explicit at_end(mpi_job& j) : mpi_at_end(&at_end::run), job(&j) {}
+    static void run(mpi_at_end& self) noexcept { static_cast<at_end&>(self).job->finalize(); }
+    mpi_job* job;
+  };
+
+  /// As MPI's own waiting does not, this gives way to others: there may be more ranks than processors.
+  static void wait(MPI_Request& request) {
+    for (int done = 0; done == 0;) {
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (done == 0) sched_yield();
+    }
+  }
+  /// How many ranks are on this host.
+  int ranks_here() const {
+    char name[MPI_MAX_PROCESSOR_NAME] = {};
+    int length = 0;
+    MPI_Get_processor_name(name, &length);
+    std::uint64_t mine = 14695981039346656037ULL;  // FNV-1a
+    for (int i = 0; i < length; ++i) mine = (mine ^ static_cast<unsigned char>(name[i])) * 1099511628211ULL;
+    owned_array<std::uint64_t> hosts(static_cast<std::size_t>(size_));
+    MPI_Request gathered = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallgather(&mine, 1, MPI_UINT64_T, hosts.data(), 1, MPI_UINT64_T, comm_, &gathered),
+              "MPI_Iallgather");
+    wait(gathered);
+    int here = 0;
+    for (const std::uint64_t host : hosts) here += host == mine ? 1 : 0;
+    return here;
+  }
+  /// Launchers bind ranks, each to a processor of its own: what one of them may use says little then.
+  static int processors_here() {
+    const int usable = usable_processors();
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > usable ? static_cast<int>(online) : usable;
+  }
+
+  [[gnu::noinline]] void take_note(const MPI_Status& status) {
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    std::string text(static_cast<std::size_t>(bytes), '\0');
+    check_mpi(MPI_Recv(text.data(), bytes, MPI_BYTE, status.MPI_SOURCE, mpi_tags::note, comm_, MPI_STATUS_IGNORE),
+              "MPI_Recv");
+    const mpi_note note = mpi_note::read(text);
+    for (mpi_listener* one = listeners_; one != nullptr; one = one->next_)
+      if (one->number() == note.group) return one->take_(*one, status.MPI_SOURCE, note);
+  }
+  bool notes_under_way() {
+    for (note_under_way** place = &notes_; *place != nullptr;) {
+      int arrived = 0;
+      check_mpi(MPI_Test(&(*place)->request, &arrived, MPI_STATUS_IGNORE), "MPI_Test");
+      if (arrived != 0) {
+        delete std::exchange(*place, (*place)->next);
+      } else {
+        place = &(*place)->next;
+      }
+    }
+    return notes_ != nullptr;
+  }
+
+  /// Receives whatever there is and forgets it.
+  void drain() {
+    poll();
+    for (;;) {
+      int there = 0;
+      MPI_Status status;
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
+      if (there == 0 || (borrowed_ && status.MPI_TAG < mpi_tags::first)) return;
+      if (status.MPI_TAG == mpi_tags::note) {
+        take_note(status);
+      } else {
+        farewells_ += status.MPI_TAG == mpi_tags::farewell ? 1 : 0;
+        receive_in_vain(status, comm_);
+      }
+    }
+  }
+  [[gnu::noinline]] void drain_abandoned() {
+    for (const MPI_Comm comm : abandoned_) {
+      int there = 0;
+      MPI_Status status;
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &there, &status), "MPI_Iprobe");
+      if (there != 0) receive_in_vain(status, comm);
+    }
+  }
+  [[gnu::noinline]] static void receive_in_vain(const MPI_Status& status, MPI_Comm comm) {
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    const owned_memory nowhere = owned_memory::ordinary(static_cast<std::size_t>(bytes) + 1);
+    check_mpi(MPI_Recv(nowhere.data(), bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm, MPI_STATUS_IGNORE),
+              "MPI_Recv");
+  }
+
+  template <class Done>
+  void patient_until(Done&& done, const failure& why) {
+    if (!deaf_) return static_cast<void>(poll_until(done, std::chrono::nanoseconds::max()));
+    if (poll_until(done, patience) || gone_) return;
+    end_job(why.text.c_str());
+  }
+  [[noreturn]] void end_job(const char* why) const noexcept {
+    std::fprintf(stderr,
+                 "tutti: rank %d ends the MPI job, since it has failed and not all ranks can be told, who may wait in "
+                 "MPI's own calls: %s\n",
+                 rank_, why);
+    MPI_Abort(comm_, 1);
+    std::abort();
+  }
+
+  /// Somebody has called MPI_Finalize: what others have to know they are told while it is possible.
+  void finalize() noexcept {
+    try {
+      failure f{
+          errc::usage, rank_,
+          message() << "rank " << rank_
+                    << " called MPI_Finalize while a communicator of run_mpi was in use: call it after run_mpi has "
+                       "returned"};
+      if (listeners_ != nullptr) {
+        mpi_note note;
+        note.kind = note_kind::failed;
+        note.what = f;
+        for (mpi_listener* one = listeners_; one != nullptr; one = one->next_) {
+          note.group = one->number();
+          one->take_(*one, rank_, note);
+        }
+        note.group = 0;
+        note.what.kind = errc::peer_failed;
+        for (int peer = 0; peer < size_; ++peer)
+          if (peer != rank_) send(peer, note);
+        part_failed(f);
+      }
+    } catch (...) {  // there is nobody left to tell
+    }
+    gone_ = true;
+  }
+
+  static constexpr std::chrono::seconds patience{5};
+
+  at_end at_end_;
+  pthread_t thread_;
+  bool borrowed_;
+  bool gone_ = false;
+  bool deaf_ = false;
+  bool crowded_ = false;
+  int rank_ = 0;
+  int size_ = 1;
+  int farewells_ = 0;
+  int next_group_ = 0;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Errhandler user_handler_ = MPI_ERRHANDLER_NULL;
+  mpi_listener* listeners_ = nullptr;
+  note_under_way* notes_ = nullptr;
+  array_list<MPI_Comm> abandoned_;
+  mpi_mail mail_;
+};
+
+}  // namespace tutti::detail

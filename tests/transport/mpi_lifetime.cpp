@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// What is possible when: before MPI has been initialised, by tutti itself, after and while it is being finalised, and
+// on which thread. A program of its own, since MPI begins and ends once.
+
+#include <tutti/run_mpi.hpp>
+#include <tutti/tutti.hpp>
+
+#include <array>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace {
+
+int failures = 0;
+
+/// Whether it throws `Error` with that text.
+template <class Error, class F>
+void throws(const char* what, const char* part, F&& f) {
+  std::string text = "nothing";
+  try {
+    f();
+  } catch (const Error& e) {
+    text = e.what();
+    if (text.find(part) != std::string::npos) return;
+  } catch (const std::exception& e) {
+    text = e.what();
+  }
+  std::printf("%s: threw '%s', expected '%s'\n", what, text.c_str(), part);
+  ++failures;
+}
+void check(bool right, const char* what) {
+  if (!right) std::printf("wrong: %s\n", what);
+  failures += right ? 0 : 1;
+}
+
+}  // namespace
+
+int main() {
+  int calls = 0;
+  const auto add = [&](auto& comm) {
+    std::array<int, 1> one{1};
+    tutti::allreduce(comm, one, std::plus{});
+    check(one[0] == comm.size(), "the sum of ones");
+    ++calls;
+  };
+  throws<tutti::usage_error>("before MPI_Init", "MPI has not been initialised: call MPI_Init",
+                             [&] { tutti::run_mpi(MPI_COMM_WORLD, add); });
+  tutti::run_mpi(add);
+  tutti::run_mpi(add);
+  tutti::run_mpi(MPI_COMM_WORLD, add);
+  check(calls == 3, "all runs have run");
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level < MPI_THREAD_SERIALIZED) {
+    std::thread other([&] {
+      throws<tutti::usage_error>("on another thread", "initialise MPI by MPI_Init_thread with MPI_THREAD_SERIALIZED",
+                                 [&] { tutti::run_mpi(MPI_COMM_WORLD, add); });
+    });
+    other.join();
+  }
+  throws<tutti::usage_error>("MPI_Finalize inside", "called MPI_Finalize while a communicator of run_mpi was in use",
+                             [&] {
+                               tutti::run_mpi([&](auto& comm) {
+                                 std::array<int, 1> one{1};
+                                 tutti::allreduce<tutti::native>(
+                                     comm, one, [](int a, int) { return a; });  // with types and operations to free
+                                 tutti::barrier(comm);
+                                 MPI_Finalize();
+                                 tutti::barrier(comm);
+                               });
+                             });
+  throws<tutti::usage_error>("after MPI_Finalize", "MPI_Finalize has been called", [&] { tutti::run_mpi(add); });
+  return failures;
+}

@@ -124,6 +124,7 @@ class mpi_job {
   // --------------------------------------------------------------------------------------------------------------
   void send(int to, const mpi_note& note) {
     if (gone_) return;
+    notes_under_way();
     auto* const made = allocating(sizeof(note_under_way), "a note", [&] { return new note_under_way; });
     made->text = note.write();
     made->next = notes_;

@@ -33,22 +33,22 @@ enum class mpi_builtin { none, sum, product, least, greatest, both, either, bits
 /// them, since MPI does not say what becomes of a NaN.
 template <class T, class Promised>
 constexpr mpi_builtin mpi_builtin_for() {
-  using Op = typename without_promise<Promised>::type;
+  using plain = typename without_promise<Promised>::type;
   constexpr bool number = mpi_number<T> && !std::is_same_v<T, bool>;
   if (number || mpi_complex<T>) {
-    if (is_one_of<Op, T, std::plus>) return mpi_builtin::sum;
-    if (is_one_of<Op, T, std::multiplies>) return mpi_builtin::product;
+    if (is_one_of<plain, T, std::plus>) return mpi_builtin::sum;
+    if (is_one_of<plain, T, std::multiplies>) return mpi_builtin::product;
   }
   if (number && std::integral<T>) {
-    if (std::is_same_v<Op, minimum>) return mpi_builtin::least;
-    if (std::is_same_v<Op, maximum>) return mpi_builtin::greatest;
-    if (is_one_of<Op, T, std::bit_and>) return mpi_builtin::bits_of_both;
-    if (is_one_of<Op, T, std::bit_or>) return mpi_builtin::bits_of_either;
-    if (is_one_of<Op, T, std::bit_xor>) return mpi_builtin::bits_of_one;
+    if (std::is_same_v<plain, minimum>) return mpi_builtin::least;
+    if (std::is_same_v<plain, maximum>) return mpi_builtin::greatest;
+    if (is_one_of<plain, T, std::bit_and>) return mpi_builtin::bits_of_both;
+    if (is_one_of<plain, T, std::bit_or>) return mpi_builtin::bits_of_either;
+    if (is_one_of<plain, T, std::bit_xor>) return mpi_builtin::bits_of_one;
   }
   if (mpi_number<T> && std::integral<T>) {
-    if (is_one_of<Op, T, std::logical_and>) return mpi_builtin::both;
-    if (is_one_of<Op, T, std::logical_or>) return mpi_builtin::either;
+    if (is_one_of<plain, T, std::logical_and>) return mpi_builtin::both;
+    if (is_one_of<plain, T, std::logical_or>) return mpi_builtin::either;
   }
   return mpi_builtin::none;
 }

@@ -17,7 +17,10 @@ namespace tutti::detail {
 class mpi_waiting {
  public:
   mpi_waiting(mpi_group& group, const std::chrono::nanoseconds& limit)
-      : group_(&group), limit_(&limit), spins_(group.job().crowded() ? 0 : 256) {}
+      : group_(&group),
+        limit_(&limit),
+        patience_(group.job().crowded() ? 100 : 5),
+        spins_(group.job().crowded() ? 0 : 256) {}
 
   void idle() {
     if (++idle_ > spins_) sched_yield();
@@ -57,7 +60,7 @@ class mpi_waiting {
     const auto waited = now - started_;
     if (*limit_ > std::chrono::nanoseconds::zero() && waited >= *limit_) expire(waited);
     // The rank waited for may be in another call, or gone: then what is waited for never comes.
-    if (waited < patience) return;
+    if (waited < patience_) return;
     if (group_->has_left_before(awaited_, call_)) {
       group_->fail(left_early(here()));
       group_->raise();
@@ -74,9 +77,10 @@ class mpi_waiting {
   }
 
   static constexpr unsigned looks = 16;  // between two looks at the clock
-  static constexpr std::chrono::milliseconds patience{5};
 
   const std::chrono::nanoseconds* limit_;
+  // Where ranks share processors waiting for long says little.
+  std::chrono::milliseconds patience_;
   unsigned spins_;  // looks before it gives way between them
   unsigned idle_ = 0;
   unsigned glances_ = 0;

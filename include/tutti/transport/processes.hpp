@@ -57,8 +57,9 @@ class processes {
     made.exceptions_ = std::uncaught_exceptions();
     return made;
   }
-  /// As between threads, but that a byte is copied twice.
-  cost_parameters costs() const { return {group_->policy().crowded ? 4e-6 : 600e-9, 30e-9, 0.1e-9, 0.0003e-9}; }
+  cost_parameters costs() const { return costs_where(group_->policy().crowded); }
+  /// As between threads, but that a byte is copied twice. `crowded`: there are fewer processors than ranks.
+  static cost_parameters costs_where(bool crowded) { return {crowded ? 4e-6 : 600e-9, 30e-9, 0.1e-9, 0.0003e-9}; }
 
  private:
   static constexpr int of_whole = -1;

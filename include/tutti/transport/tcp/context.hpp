@@ -202,6 +202,12 @@ class basic_tcp_context {
     report(std::move(m));
     await_verdict(too_late(at, at.awaited, milliseconds, true));
   }
+  /// Throws the verdict on what somebody has reported; `otherwise` where none comes.
+  [[noreturn]] void await_verdict(const failure& otherwise) {
+    // If rank 0 cannot be reached this rank finds that out, which takes a heartbeat.
+    if (!state_->await_failure(2 * all_->heartbeat + verdict_patience)) conclude(otherwise);
+    raise();
+  }
   /// Who waits in vain for a while has the awaited rank compare what both call, as soon as that rank calls it.
   [[gnu::noinline, gnu::cold]] void look_around(const waiting_place& at) {
     if (at.during.is_message()) return;
@@ -319,11 +325,6 @@ class basic_tcp_context {
       part_->fail(placed(f));
       all_->state.ring();
     }
-  }
-  [[noreturn]] void await_verdict(const failure& otherwise) {
-    // If rank 0 cannot be reached this rank finds that out, which takes a heartbeat.
-    if (!state_->await_failure(2 * all_->heartbeat + verdict_patience)) conclude(otherwise);
-    raise();
   }
 
   void check_subgroup(int number, std::span<const int> members) const {

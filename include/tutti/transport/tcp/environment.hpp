@@ -55,6 +55,7 @@ class tcp_environment : environment_variables<Lookup> {
     o.size = me_.size;
     o.local_size = me_.local_size;
     o.token = text("TUTTI_TOKEN");
+    o.host = text("TUTTI_HOST");
     o.address = text("TUTTI_ADDRESS");
     o.interface = text("TUTTI_INTERFACE");
     o.certificate = text("TUTTI_TLS_CERTIFICATE");
@@ -143,6 +144,7 @@ class tcp_environment : environment_variables<Lookup> {
 /// | MASTER_ADDR, MASTER_PORT                           | `master`                                                  |
 /// | TUTTI_JOB, or what the launcher calls the job      | `job`                                                     |
 /// | TUTTI_TOKEN                                        | `token`                                                   |
+/// | TUTTI_HOST                                         | `host`                                                    |
 /// | TUTTI_ADDRESS, TUTTI_INTERFACE                     | `address`, `interface`                                    |
 /// | TUTTI_PORTS, such as 20000-20100                   | `first_port`, `last_port`                                 |
 /// | TUTTI_LISTENER                                     | `listener`, the number of a descriptor                    |

@@ -13,7 +13,9 @@
 #include <tutti/transport/tcp/tuning.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -71,6 +73,14 @@ class basic_tcp_group {
   int rank() const { return all_->rank; }
   int size() const { return all_->size; }
   const tcp_tuning& tuning() const { return all_->tuning; }
+  /// The same number for ranks that may share memory, and another for others.
+  std::uint64_t memory_of(int rank) const {
+    return all_->service == nullptr ? 0 : all_->service->membership().members[static_cast<std::size_t>(rank)].memory;
+  }
+  /// Random bits of this start, the same on all ranks; zeros where there is one rank.
+  std::array<std::byte, 16> session() const {
+    return all_->service == nullptr ? std::array<std::byte, 16>{} : all_->service->membership().session;
+  }
   /// The communicator of all ranks.
   context_type& whole() { return *whole_; }
 

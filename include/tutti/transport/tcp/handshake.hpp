@@ -207,7 +207,8 @@ struct tcp_member_frame {
         .number(std::uint32_t{a.is_v6() ? 6u : 4u})
         .number(std::uint32_t{member.endpoint.port()})
         .number(member.host)
-        .number(member.network);
+        .number(member.network)
+        .number(member.memory);
   }
   /// False if it is none that somebody could listen at.
   static bool decode(const std::byte* frame, tcp_member& member) {
@@ -219,7 +220,8 @@ struct tcp_member_frame {
         .number(family)
         .number(port)
         .number(member.host)
-        .number(member.network);
+        .number(member.network)
+        .number(member.memory);
     asio::ip::address a;
     if (family == 6)
       a = asio::ip::address_v6(address);

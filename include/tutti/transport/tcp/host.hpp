@@ -49,6 +49,18 @@ inline std::uint64_t network_identity(std::uint64_t host) {
   return job_hash::of((message() << host << " " << static_cast<unsigned long long>(space.st_ino)).str()).words[0];
 }
 
+/// The same number in every process that may share memory with this one: of one user, on one host, in the same
+/// namespaces. With another `name` it is another number.
+inline std::uint64_t memory_identity(std::uint64_t network, std::string_view name) {
+  message text;
+  text << network << " " << static_cast<unsigned>(geteuid());
+  for (const char* const path : {"/proc/self/ns/pid", "/proc/self/ns/ipc"}) {
+    struct stat space {};
+    text << " " << (stat(path, &space) == 0 ? static_cast<unsigned long long>(space.st_ino) : 0ULL);
+  }
+  return job_hash::of((text << " " << name).str()).words[0];
+}
+
 /// The addresses of all interfaces of this host, as `see(name, address)` is told, until it returns false.
 template <class See>
 void for_each_address(See&& see) {

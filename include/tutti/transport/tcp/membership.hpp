@@ -17,6 +17,7 @@ struct tcp_member {
   asio::ip::tcp::endpoint endpoint;  ///< where it listens, as it is reached from here
   std::uint64_t host = 0;            ///< the same for ranks that share processors
   std::uint64_t network = 0;         ///< the same for ranks that share addresses: a host, or a network namespace of it
+  std::uint64_t memory = 0;          ///< the same for ranks that may share memory
 };
 
 /// What the start gives to the group.

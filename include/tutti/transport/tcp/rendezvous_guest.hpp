@@ -155,6 +155,7 @@ class tcp_rendezvous_guest {
     }
     member.host = host_identity();
     member.network = network_identity(member.host);
+    member.memory = memory_identity(member.network, options_.host);
     const auto frame = tcp_answer(tcp_answer::kinds::here, who_).encode();
     std::array<std::byte, tcp_member_frame::bytes> where{};
     tcp_member_frame::encode(member, where.data());

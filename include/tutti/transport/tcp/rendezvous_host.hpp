@@ -239,7 +239,8 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
   void complete() {
     TUTTI_FAULT_POINT("tcp.host.complete");
     const std::uint64_t host = host_identity();
-    guests_[0].member = {listener_.local_endpoint(), host, network_identity(host)};
+    const std::uint64_t network = network_identity(host);
+    guests_[0].member = {listener_.local_endpoint(), host, network, memory_identity(network, options_.host)};
     const auto member_of = [this](int rank) -> const tcp_member& { return guest_of(rank).member; };
     if (std::string wrong = unreachable(options_.size, member_of); !wrong.empty())
       return give_up({errc::usage, 0, std::move(wrong)});

@@ -94,11 +94,12 @@ void tell_start_failed(asio::io_context& io, const tcp_options& options, const t
 
 /// A job of one has nobody to meet.
 template <class Socket>
-basic_tcp_membership<Socket> meet_alone(asio::io_context& io, tcp_listener listener) {
+basic_tcp_membership<Socket> meet_alone(asio::io_context& io, const tcp_options& options, tcp_listener listener) {
   basic_tcp_membership<Socket> made{{}, std::vector<tcp_member>(1), {}, std::move(listener)};
   fill_with_random_bits(made.session.data(), made.session.size());
   made.members[0].host = host_identity();
   made.members[0].network = network_identity(made.members[0].host);
+  made.members[0].memory = memory_identity(made.members[0].network, options.host);
   if (made.listener.is_open()) made.members[0].endpoint = made.listener.local_endpoint();
   made.control.emplace_back(io);
   return made;
@@ -138,7 +139,7 @@ basic_tcp_membership<typename Security::socket> tcp_meet(asio::io_context& io, c
       throw;
     }
     tcp_listener listener = adopted_listener(io, options, std::move(given));
-    if (options.size == 1) return meet_alone<typename Security::socket>(io, std::move(listener));
+    if (options.size == 1) return meet_alone<typename Security::socket>(io, options, std::move(listener));
     if (options.rank == 0) return meet_as_host(io, options, settings, plan, std::move(listener), resolver, security);
     return tcp_rendezvous_guest<Resolver, Security>(io, options, settings, plan, std::move(listener), resolver,
                                                     security)

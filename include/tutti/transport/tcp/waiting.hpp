@@ -47,6 +47,9 @@ class tcp_waiting {
     look_around(look_up());
   }
 
+  /// From now on no sleep takes longer, for those who have something else to look at.
+  void nap_at_most(std::chrono::nanoseconds limit) { longest_nap_ = limit; }
+
   void awake() {
     progressed();
     started_ = {};
@@ -166,6 +169,7 @@ class tcp_waiting {
   int nap() const {
     auto longest =
         std::chrono::nanoseconds(!looked_around_ || left_seen_ >= 0 ? patience : group_->tuning().longest_nap);
+    if (longest_nap_ < longest) longest = longest_nap_;
     if (*limit_ > std::chrono::nanoseconds::zero() && *limit_ - waited_ < longest) longest = *limit_ - waited_;
     return static_cast<int>((longest.count() + 999'999) / 1'000'000);
   }
@@ -190,6 +194,7 @@ class tcp_waiting {
   clock::time_point started_{};
   clock::time_point polling_since_{};
   std::chrono::nanoseconds waited_{0};
+  std::chrono::nanoseconds longest_nap_ = longest_nap;
   array_list<pollfd> polled_;
   array_list<int> lines_;
 };

@@ -194,7 +194,7 @@ class tcp_waiting {
   clock::time_point started_{};
   clock::time_point polling_since_{};
   std::chrono::nanoseconds waited_{0};
-  std::chrono::nanoseconds longest_nap_ = longest_nap;
+  std::chrono::nanoseconds longest_nap_ = std::chrono::nanoseconds::max();
   array_list<pollfd> polled_;
   array_list<int> lines_;
 };

@@ -21,7 +21,8 @@ struct tcp_options {
   /// At most 64 bytes that only the ranks of the job know. Without it whoever knows the job may come in.
   std::string token;
 
-  /// Any text: `run_hierarchical` takes ranks of one host whose texts differ for ranks of several, to try something out.
+  /// Any text: `run_hierarchical` takes ranks of one host whose texts differ for ranks of several, to try something
+  /// out.
   std::string host;
 
   /// Numeric address at which this rank listens, and that is told to the others; "0.0.0.0" or "::" listens at all, and

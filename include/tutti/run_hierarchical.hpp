@@ -6,6 +6,7 @@
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
+#include <tutti/core/transport.hpp>
 #include <tutti/run_processes.hpp>
 #include <tutti/run_tcp.hpp>
 #include <tutti/transport/hierarchical.hpp>
@@ -97,6 +98,9 @@ void run_hierarchical_rank(const tcp_options& options, F& f) {
     throw;
   }
 }
+
+static_assert(allocating_transport<hierarchical<processes, tcp>> && hosted_transport<hierarchical<processes, tcp>> &&
+              landing_lane<hierarchical<processes, tcp>::lane_type>);
 
 }  // namespace detail
 

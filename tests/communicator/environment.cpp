@@ -3,6 +3,7 @@
 // What launchers say: who is believed, what is refused, and which processes belong to one job.
 
 #include <tutti/communicator/environment.hpp>
+#include <tutti/communicator/launch_kind.hpp>
 
 #include <doctest/doctest.h>
 
@@ -248,6 +249,35 @@ TEST_CASE("Slurm's list of tasks on each node") {
   }
   CHECK(here("2(x3),1", "4") == -1);
   CHECK(here("2(x3),1", "") == -1);
+}
+
+TEST_CASE("how ranks talk follows from what their launcher says") {
+  using tutti::detail::launch_kind;
+  const auto kind_of = [](const variables& set, bool with_mpi = false) {
+    return tutti::detail::launch_kind_of(test::lookup_in(set), with_mpi);
+  };
+  const variables by_torch{{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+  const variables by_mpirun{
+      {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
+  const variables by_srun{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_NODEID", "0"}};
+  const variables by_hand{{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "4"}};
+  CHECK(kind_of({}) == launch_kind::alone);
+  CHECK(kind_of({}, true) == launch_kind::alone);
+  CHECK(kind_of({{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "1"}}) == launch_kind::alone);
+  CHECK(kind_of(with(by_torch, {{"LOCAL_WORLD_SIZE", "4"}})) == launch_kind::processes);
+  CHECK(kind_of(with(by_torch, {{"LOCAL_WORLD_SIZE", "2"}})) == launch_kind::hosts);
+  CHECK(kind_of(by_torch) == launch_kind::hosts);
+  CHECK(kind_of(by_mpirun) == launch_kind::processes);
+  CHECK(kind_of(by_mpirun, true) == launch_kind::mpi);
+  CHECK(kind_of(with(by_mpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})) == launch_kind::hosts);
+  CHECK(kind_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, true) == launch_kind::mpi);
+  CHECK(kind_of(with(by_srun, {{"SLURM_STEP_TASKS_PER_NODE", "4"}})) == launch_kind::processes);
+  CHECK(kind_of(with(by_srun, {{"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}})) == launch_kind::hosts);
+  CHECK(kind_of(by_srun, true) == launch_kind::hosts);
+  CHECK(kind_of(by_hand) == launch_kind::processes);
+  CHECK(kind_of(with(by_hand, {{"MASTER_ADDR", "node1"}})) == launch_kind::hosts);
+  CHECK_THROWS_AS(kind_of({{"TUTTI_RANK", "0"}}), tutti::usage_error);
+  CHECK_THROWS_AS(kind_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), tutti::usage_error);
 }
 
 TEST_CASE("the environment of this process is what is read by default") {

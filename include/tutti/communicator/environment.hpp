@@ -184,6 +184,18 @@ class launch_environment : environment_variables<Lookup> {
 
 }  // namespace detail
 
+/// Whether a launcher says anything, on purpose or not: whether a variable that tells rank or size is set.
+template <class Lookup>
+bool is_launched(Lookup&& lookup) {
+  for (const detail::launcher_variables* const each : detail::known_launchers)
+    if (lookup(each->rank) != nullptr || lookup(each->size) != nullptr) return true;
+  return false;
+}
+/// The same from the environment of this process.
+inline bool is_launched() {
+  return is_launched([](const char* name) { return std::getenv(name); });
+}
+
 /// Who this process is, according to the launcher that started it: rank, size and job from the variables that
 /// `lookup(name)` finds, a callable that returns the value as a `const char*`, or null.
 ///

@@ -65,13 +65,14 @@ void with_rule(const options& wanted, Use use) {
 
 /// Whether something else starts the ranks, of which this process is one.
 inline bool is_launched(const options& wanted) {
-  return wanted.transport == "launched" || wanted.transport == "tcp" || wanted.transport == "mpi";
+  return wanted.transport == "launched" || wanted.transport == "tcp" || wanted.transport == "mpi" ||
+         wanted.transport == "auto";
 }
 
 /// Throws `input_error` if a name is not known.
 inline void check_names(const options& wanted) {
   if (wanted.transport != "threads" && wanted.transport != "processes" && !is_launched(wanted))
-    throw input_error("--transport is '" + wanted.transport + "', not threads, processes, launched, tcp or mpi");
+    throw input_error("--transport is '" + wanted.transport + "', not threads, processes, launched, tcp, mpi or auto");
   with_rule(wanted, [](auto) {});
   with_sync(wanted, [](auto) {});
 }

@@ -35,11 +35,12 @@ task load(const options& wanted) {
 }
 
 /// Which rank this process is to be: that which its launcher says, who then also says how many there are. Else 0: it
-/// is where the others are started. Throws `input_error` if there should be a launcher and is none.
+/// is where the others are started, or alone. Throws `input_error` if there should be a launcher and is none.
 int find_rank(options& wanted) {
   if (!is_launched(wanted)) return 0;
 #if !defined(TRAIN_DIGITS_TCP)
-  if (wanted.transport == "tcp") throw input_error("--transport tcp: this program was built without Asio");
+  if (wanted.transport != "launched")
+    throw input_error("--transport " + wanted.transport + ": this program was built without Asio");
 #endif
 #if !defined(TRAIN_DIGITS_MPI)
   if (wanted.transport == "mpi") throw input_error("--transport mpi: this program was built without MPI");
@@ -48,6 +49,10 @@ int find_rank(options& wanted) {
 #if defined(TRAIN_DIGITS_MPI)
   if (wanted.transport == "mpi") return rank_of_mpi(wanted.ranks);
 #endif
+  if (wanted.transport == "auto" && !tutti::is_launched()) {
+    wanted.ranks = 1;
+    return 0;
+  }
   try {
     const tutti::launched me = tutti::from_environment();
     wanted.ranks = me.size;
@@ -70,6 +75,7 @@ void run(options wanted) {
   }
 #if defined(TRAIN_DIGITS_TCP)
   if (wanted.transport == "tcp") return train_on_tcp(work, wanted, chart);
+  if (wanted.transport == "auto") return train_on_any(work, wanted, chart);
 #endif
 #if defined(TRAIN_DIGITS_MPI)
   if (wanted.transport == "mpi") return train_on_mpi(work, wanted, chart);

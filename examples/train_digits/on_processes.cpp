@@ -6,6 +6,8 @@
 
 namespace digits {
 
+template void train_rank(tutti::communicator<tutti::processes>&, const task&, const options&, std::ofstream&);
+
 void train_on_processes(const task& work, const options& wanted, std::ofstream& chart) {
   const auto rank = [&](auto& comm) { train_rank(comm, work, wanted, chart); };
   if (wanted.transport == "launched") return tutti::run_processes(rank);

@@ -6,6 +6,8 @@
 
 namespace digits {
 
+template void train_rank(tutti::communicator<tutti::threads>&, const task&, const options&, std::ofstream&);
+
 void train_on_threads(const task& work, const options& wanted, std::ofstream& chart) {
   tutti::run(wanted.ranks, [&](auto& comm) { train_rank(comm, work, wanted, chart); });
 }

@@ -56,7 +56,7 @@ constexpr flag flags[] = {
        set_whole(o.ranks, f, v, 1, 256);
        o.ranks_given = true;
      }},
-    {"--transport", "NAME", "threads, processes; or, if mpirun or the like starts the ranks, launched, tcp or mpi",
+    {"--transport", "NAME", "threads, processes; or, where mpirun or the like starts ranks, launched, tcp, mpi or auto",
      [](options& o, std::string_view f, std::string_view v) { set_text(o.transport, f, v); }},
     {"--algorithm", "NAME", "algorithm of the collectives, 'auto' chooses by cost",
      [](options& o, std::string_view f, std::string_view v) { set_text(o.algorithm, f, v); }},

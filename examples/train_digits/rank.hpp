@@ -9,6 +9,8 @@
 #include "training.hpp"
 
 #include <tutti/training/sgd.hpp>
+#include <tutti/transport/processes.hpp>
+#include <tutti/transport/threads.hpp>
 
 #include <cstddef>
 #include <fstream>
@@ -38,5 +40,9 @@ void train_rank(Communicator& comm, const task& work, const options& wanted, std
   });
   if (shown) shown->finish();
 }
+
+// Compiled with the others of their transport.
+extern template void train_rank(tutti::communicator<tutti::threads>&, const task&, const options&, std::ofstream&);
+extern template void train_rank(tutti::communicator<tutti::processes>&, const task&, const options&, std::ofstream&);
 
 }  // namespace digits

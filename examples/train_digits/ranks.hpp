@@ -26,4 +26,8 @@ void train_on_mpi(const task& work, const options& wanted, std::ofstream& chart)
 /// Which of them this is; `size` becomes how many there are.
 int rank_of_mpi(int& size);
 
+/// The same alone, on the processes of one host, or on those of several, as its launcher says. There where the program
+/// was built with Asio.
+void train_on_any(const task& work, const options& wanted, std::ofstream& chart);
+
 }  // namespace digits

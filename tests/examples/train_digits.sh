@@ -22,7 +22,7 @@ for value in 0 -0.1 nan inf fast 0.1x 1e999; do rejects "--rate is '$value', not
 rejects "--seed is '-1'" --seed -1
 rejects "--rule is 'adagrad', not plain, momentum or nesterov" --rule adagrad
 rejects "--sync is 'hope', not all_reduce or parameter_server" --sync hope
-rejects "--transport is 'pigeon', not threads, processes, launched, tcp or mpi" --transport pigeon
+rejects "--transport is 'pigeon', not threads, processes, launched, tcp, mpi or auto" --transport pigeon
 rejects "--ranks and --transport launched exclude each other" --transport launched --ranks 2
 unset MASTER_ADDR MASTER_PORT TUTTI_RANK TUTTI_SIZE RANK WORLD_SIZE OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS
 rejects "--transport launched: .*no launcher says which rank this is; looked for TUTTI_RANK and TUTTI_SIZE" --transport launched
@@ -268,6 +268,14 @@ else
   cmp -s <(results processes) <(results output) || fail "ranks over TCP give something else than forked ones"
   cmp -s processes.svg tcp.svg || fail "ranks over TCP draw something else"
   rank_1_is_killed 'rank 1'
+
+  # Whatever suits: alone, and two ranks that share a host with one that does not.
+  "$program" --transport auto --epochs 2 --chart alone.svg | grep -q '1 rank' || fail "alone is not one rank"
+  transport=auto
+  launched 3 --epochs 5 --sync parameter_server --algorithm binomial --chart auto.svg
+  cat <&3 >output
+  for rank in 0 1 2; do ended 0 $rank; done
+  cmp -s <(results processes) <(results output) || fail "ranks over memory and TCP give something else than forked ones"
 fi
 
 # --- and over MPI

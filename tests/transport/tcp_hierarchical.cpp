@@ -142,7 +142,7 @@ TEST_CASE("every collective in every shape, and sums in rank order, bit by bit a
       const tutti::host_map& hosts = *comm.place().hosts;
       for (int r = 0; r < ranks; ++r)
         expect((hosts.host(r) == hosts.host(comm.rank())) == (where[static_cast<std::size_t>(r)] == where[me]), "map");
-      for (const std::size_t n : {5, 1003}) {
+      for (const std::size_t n : {std::size_t{5}, std::size_t{1003}}) {
         const std::vector<int> expected = expected_of_every_collective(comm.rank(), ranks, n);
         expect(every_collective<tutti::two_level<>>(comm, n) == expected, "two levels");
         // Everybody talks to everybody.

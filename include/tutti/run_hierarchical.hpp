@@ -74,22 +74,24 @@ void run_hierarchical_rank(const tcp_options& options, F& f) {
     all.fail({errc::peer_failed, options.rank,
               message() << "rank " << options.rank << " of " << options.size
                         << " cannot share memory with the others of its host: " << e.what()});
+    all.check();  // all throw the same
     throw;
   }
-  hierarchical_group<Inner, Outer> group(*here, all, lowest);
+  hierarchical_group<Inner, Outer> group(Inner(*here, here->rank()), Outer(all), lowest);
   communicator<hierarchical<Inner, Outer>> comm{hierarchical<Inner, Outer>(group)};
   // While `comm` is there: others may read its memory.
   const auto fail = [&](const char* what) {
-    group.fail({errc::peer_failed, options.rank, message() << "rank " << options.rank << " failed: " << what});
-    group.end(what);
+    all.fail({errc::peer_failed, options.rank, message() << "rank " << options.rank << " failed: " << what});
+    here->end_rank((message() << " failed: " << what).str());
+    here->leave(here->rank());
   };
   try {
     f(comm);
-    group.check();
-    group.leave();
+    all.check();
+    all.leave();
     TUTTI_FAULT_POINT("hierarchical.farewell");
-    group.part();
-    group.end();
+    all.part();
+    here->leave(here->rank());  // nobody waits for it any more
   } catch (const std::exception& e) {
     fail(e.what());
     throw;
@@ -99,8 +101,8 @@ void run_hierarchical_rank(const tcp_options& options, F& f) {
   }
 }
 
-static_assert(allocating_transport<hierarchical<processes, tcp>> && hosted_transport<hierarchical<processes, tcp>> &&
-              landing_lane<hierarchical<processes, tcp>::lane_type>);
+static_assert(allocating_transport<hierarchical<processes, tcp>> && splitting_transport<hierarchical<processes, tcp>> &&
+              hosted_transport<hierarchical<processes, tcp>> && landing_lane<hierarchical<processes, tcp>::lane_type>);
 
 }  // namespace detail
 

@@ -39,6 +39,8 @@ class processes {
     if (exceptions_ != of_whole) group_->depart(std::uncaught_exceptions() > exceptions_);
   }
 
+  /// What this is an end of, for transports that are made of this one.
+  group_type& group() const { return *group_; }
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
   lane_type make_lane(int index) { return {*group_, rank_, index, limit_}; }

@@ -7,56 +7,56 @@
 #include <tutti/core/host_map.hpp>
 #include <tutti/core/host_table.hpp>
 #include <tutti/core/inline.hpp>
+#include <tutti/core/memory.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
+#include <tutti/transport/failures.hpp>
 #include <tutti/transport/rank_list.hpp>
 
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 
 namespace tutti::detail {
 
-/// One rank of a group of two levels: its ends of the group of all ranks, and of that of its host, which outlive it.
+/// One rank of a group of two levels: its ends of the group of all its ranks, and of that of those on its host.
 ///
 /// The outer group is the judge: what goes wrong within a host is told to it, and what it decides is thrown on every
 /// rank, in the numbers of all ranks. The inner group fails besides, so that nobody believes memory that a failing rank
-/// no longer keeps as it was.
+/// no longer keeps as it was. Of those who find the same within a host, the one whom the inner group believes tells it.
 ///
-/// Of the outer group it uses `rank()`, `size()`, `check()`, `failed()`, `fail(failure)`, `raise()`, `why()`,
-/// `leave()`, `part()`, `has_left(rank)`, `lost(rank, what)`, `disagree(rank)`, `late(place, milliseconds)` and
-/// `await_verdict(failure)`, as `basic_tcp_group` has them; of the inner group `rank()`, `size()`, `fail(failure)`,
-/// `why()`, `told_by(rank)`, `call_of(rank, number)` and `leave(rank)`, as `processes_group` has them.
+/// Beside what every transport has it uses, of the outer group, `check()`, `fail(failure)`, `raise()`,
+/// `has_left(rank)`, `never_calls(rank, number)`, `lost(rank, what)`, `disagree(rank)`, `late(place, milliseconds)` and
+/// `await_verdict(failure)`, as `basic_tcp_context` has them; of the inner one `why()`, `told_by(rank)`,
+/// `has_left(rank)` and `call_of(rank, number)`, as `processes_group` has them.
 template <class Inner, class Outer>
 class hierarchical_group {
  public:
-  using inner_type = typename Inner::group_type;
-  using outer_type = typename Outer::group_type;
-
   /// `host_of_rank`: any numbers, the same for ranks that share a host. The ranks of the inner group are those of this
-  /// rank's host, in order.
-  hierarchical_group(inner_type& inner, outer_type& outer, std::span<const int> host_of_rank)
-      : inner_(&inner), outer_(&outer), table_(host_of_rank), index_here_(host_of_rank.size(), "the ranks of a host") {
+  /// rank's host, in order. Neither has a limit of time.
+  hierarchical_group(Inner inner, Outer outer, std::span<const int> host_of_rank)
+      : inner_(std::move(inner)),
+        outer_(std::move(outer)),
+        table_(host_of_rank),
+        index_here_(host_of_rank.size(), "the ranks of a host") {
     for (int r = 0; r < size(); ++r)
       index_here_[static_cast<std::size_t>(r)] = hosts().host(r) == host() ? hosts().index(r) : -1;
   }
   hierarchical_group(const hierarchical_group&) = delete;
   hierarchical_group& operator=(const hierarchical_group&) = delete;
 
-  inner_type& inner() { return *inner_; }
-  outer_type& outer() { return *outer_; }
-  int rank() const { return outer_->rank(); }
-  int size() const { return outer_->size(); }
+  Inner& inner() { return inner_; }
+  Outer& outer() { return outer_; }
+  int rank() const { return outer_.rank(); }
+  int size() const { return outer_.size(); }
   const host_map& hosts() const { return table_.map(); }
   /// That of this rank.
   int host() const { return hosts().host(rank()); }
   /// The rank's number on this host, -1 if it is on another.
   TUTTI_ALWAYS_INLINE int index_here(int rank) const { return index_here_[static_cast<std::size_t>(rank)]; }
   /// Another rank of this host if there is one, else this one.
-  int neighbour() const {
-    const int here = hosts().ranks_on(host());
-    return hosts().rank(host(), (hosts().index(rank()) + 1) % here);
-  }
+  int neighbour() const { return rank_of((hosts().index(rank()) + 1) % hosts().ranks_on(host())); }
 
   /// How large pieces of messages are, the same on all ranks, where the lanes of both levels have a size of their own:
   /// that of the inner ones is the same on all hosts that have equally many ranks.
@@ -68,47 +68,50 @@ class hierarchical_group {
   }
 
   /// Throws what the group failed of, if it failed.
-  void check() { outer_->check(); }
-  void fail(const failure& f) noexcept { outer_->fail(f); }
-  failure why() const { return outer_->why(); }
-  /// The inner group knows of nothing that the outer does not know better.
-  void leave() noexcept { outer_->leave(); }
-  void part() { outer_->part(); }
-  /// After a failure, or once all have left: for the ranks of this host this one has not died.
-  void end(const char* what = nullptr) noexcept {
-    const int here = inner_->rank();
-    if (what != nullptr) fail_inside(what);
-    inner_->leave(here);
+  TUTTI_ALWAYS_INLINE void check() { outer_.group().check(); }
+
+  /// This rank's end of the group of that number of these ranks of this one.
+  std::unique_ptr<hierarchical_group> subgroup(int number, std::span<const int> members) {
+    owned_array<int> host_of(members.size(), "the hosts of a communicator");
+    owned_array<int> here(members.size(), "the ranks of a host");
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      host_of[i] = hosts().host(members[i]);
+      if (const int index = index_here(members[i]); index >= 0) here[count++] = index;
+    }
+    TUTTI_FAULT_POINT("hierarchical.subgroup");
+    Inner inner = inner_subgroup(number, std::span<const int>(here.data(), count), members);
+    Outer outer = outer_.subgroup(number, members);
+    return allocating(sizeof(hierarchical_group), "a communicator", [&] {
+      return std::make_unique<hierarchical_group>(std::move(inner), std::move(outer),
+                                                  std::span<const int>(host_of.data(), host_of.size()));
+    });
   }
 
   /// What the inner lane throws, while it is handled: tells the outer group, and throws what that decides. `peer`: whom
   /// of this host it happened with, or -1 if that is not known.
-  [[noreturn, gnu::noinline, gnu::cold]] void judge(const error& thrown, const call& during, int peer) {
+  [[noreturn, gnu::noinline, gnu::cold]] void judge(const error& thrown, const waiting_place& at, int peer) {
     TUTTI_FAULT_POINT("hierarchical.judge");
-    outer_->check();
+    auto& judging = outer_.group();
+    judging.check();
     const auto kind = static_cast<errc>(thrown.code().value());
     if (kind == errc::usage || kind == errc::resource) throw;  // this rank's own
-    const failure found = inner_->why();
-    if (inner_->told_by(inner_->rank())) {
+    auto& within = inner_.group();
+    const failure found = within.why();
+    if (within.told_by(inner_.rank())) {
       if (kind == errc::mismatch) {
-        const int other = who_differs(during, peer);
-        if (other >= 0) outer_->disagree(rank_of(other));
-        outer_->fail(translated(found));
-      } else if (found.peer >= 0 && found.peer != inner_->rank()) {
-        outer_->lost(rank_of(found.peer), found.text);
+        const int other = who_differs(at.during, peer);
+        if (other >= 0) judging.disagree(rank_of(other));
+        judging.fail(translated(found));
+      } else if (found.peer >= 0 && found.peer != inner_.rank()) {
+        const int gone = rank_of(found.peer);
+        if (within.has_left(found.peer))
+          judging.fail(left_early({at.rank, gone, at.round, at.during}));
+        else
+          judging.lost(gone, found.text);
       }
     }
-    outer_->await_verdict(translated(found));
-  }
-
-  /// A failure in the numbers of all ranks.
-  failure translated(failure f) const {
-    if (f.peer >= 0 && f.peer < inner_->size()) f.peer = rank_of(f.peer);
-    message text;
-    text << f.text << " (ranks of the host of ";
-    list_ranks(text, size(), [this](int r) { return index_here(r) >= 0; });
-    f.text = text << ")";
-    return f;
+    judging.await_verdict(translated(found));
   }
 
  private:
@@ -117,26 +120,44 @@ class hierarchical_group {
 
   int rank_of(int index) const { return hosts().rank(host(), index); }
 
-  void fail_inside(const char* what) noexcept {
-    const int here = inner_->rank();
-    inner_->fail({errc::peer_failed, here, message() << "rank " << here << " failed: " << what});
+  /// If it cannot be made, the others learn from the outer one that this rank does not come.
+  Inner inner_subgroup(int number, std::span<const int> here, std::span<const int> members) {
+    try {
+      return inner_.subgroup(number, here);
+    } catch (...) {
+      try {
+        static_cast<void>(outer_.subgroup(number, members));
+      } catch (...) {  // it has told them itself
+      }
+      throw;
+    }
+  }
+
+  /// A failure in the numbers of this group.
+  failure translated(failure f) const {
+    if (f.peer >= 0 && f.peer < inner_.size()) f.peer = rank_of(f.peer);
+    message text;
+    text << f.text << " (by their numbers on the host of ";
+    list_ranks(text, size(), [this](int r) { return index_here(r) >= 0; });
+    f.text = text << ")";
+    return f;
   }
 
   /// Who of this host is in another call; -1 if nobody is seen to be.
   int who_differs(const call& during, int peer) {
     const auto differs = [&](int other, bool or_elsewhere) {
-      const call theirs = inner_->call_of(other, during.sequence);
+      const call theirs = inner_.group().call_of(other, during.sequence);
       if (theirs.signature == nullptr) return or_elsewhere;
       return theirs.fingerprint() != during.fingerprint();
     };
     if (peer >= 0 && differs(peer, true)) return peer;
-    for (int other = 0; other < inner_->size(); ++other)
-      if (other != inner_->rank() && differs(other, false)) return other;
+    for (int other = 0; other < inner_.size(); ++other)
+      if (other != inner_.rank() && differs(other, false)) return other;
     return -1;
   }
 
-  inner_type* inner_;
-  outer_type* outer_;
+  Inner inner_;
+  Outer outer_;
   host_table table_;
   owned_array<int> index_here_;
 };

@@ -26,10 +26,10 @@ class hierarchical_lane {
   using inner_lane = typename Inner::lane_type;
   using outer_lane = typename Outer::lane_type;
 
-  hierarchical_lane(group_type& group, Inner& inner, Outer& outer, int index, const std::chrono::nanoseconds& limit)
+  hierarchical_lane(group_type& group, int index, const std::chrono::nanoseconds& limit)
       : group_(&group),
-        inner_(inner.make_lane(index)),
-        outer_(outer.make_lane(index)),
+        inner_(group.inner().make_lane(index)),
+        outer_(group.outer().make_lane(index)),
         limit_(&limit),
         awaited_(group.neighbour()),
         piece_bytes_(group.piece_bytes(inner_.piece_bytes(), outer_.piece_bytes())) {}
@@ -172,7 +172,7 @@ class hierarchical_lane {
     try {
       return act();
     } catch (const error& thrown) {
-      group_->judge(thrown, call_, peer);
+      group_->judge(thrown, here(), peer);
     }
   }
 
@@ -186,7 +186,7 @@ class hierarchical_lane {
     waited_ = now - started_;
     if (*limit_ > nanoseconds::zero() && waited_ >= *limit_) [[unlikely]] {
       TUTTI_FAULT_POINT("hierarchical.expire");
-      group_->outer().late(here(), std::chrono::duration_cast<std::chrono::milliseconds>(waited_).count());
+      group_->outer().group().late(here(), std::chrono::duration_cast<std::chrono::milliseconds>(waited_).count());
     }
     if (inside_ && waited_ >= patience) [[unlikely]]
       look_for_left();
@@ -195,11 +195,13 @@ class hierarchical_lane {
   /// What a rank of this host sent before it left is visible when it is known to have left: after one more look in vain
   /// nothing will come. Between hosts the outer lane knows.
   [[gnu::noinline, gnu::cold]] void look_for_left() {
-    if (group_->index_here(awaited_) < 0 || !group_->outer().has_left(awaited_)) return;
+    auto& judge = group_->outer().group();
+    if (group_->index_here(awaited_) < 0 || awaited_ == group_->rank()) return;
+    if (!judge.has_left(awaited_) && !judge.never_calls(awaited_, call_.sequence)) return;
     if (std::exchange(left_seen_, awaited_) != awaited_) return;
     TUTTI_FAULT_POINT("hierarchical.left");
-    group_->outer().fail(left_early(here()));
-    group_->outer().raise();
+    judge.fail(left_early(here()));
+    judge.raise();
   }
 
   /// A part of the time that the rank has waited anyway.

@@ -29,6 +29,8 @@ class tcp_transport {
 
   explicit tcp_transport(group_type& group) : context_(&group.whole()) {}
 
+  /// What this is an end of, for transports that are made of this one.
+  context_type& group() const { return *context_; }
   int rank() const { return context_->rank(); }
   int size() const { return context_->size(); }
   lane_type make_lane(int index) { return {*context_, index, limit_}; }

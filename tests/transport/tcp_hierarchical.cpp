@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -181,6 +182,58 @@ TEST_CASE("large messages, buffers that the host shares, and several nonblocking
       one.wait();
       for (const int i : {0, 1, 2, 3})
         for (const int v : several[static_cast<std::size_t>(i)]) expect(v == ranks * (ranks - 1) / 2, "pending sum");
+    }));
+  }
+}
+
+TEST_CASE("communicators of some of the ranks, across hosts and within one, of which one fails alone") {
+  const deadline limit(60s);
+  const auto sum = [](comm_type& of, int value) {
+    std::vector<int> values(3'000, value);
+    tutti::allreduce<tutti::circulant>(of, values, std::plus{});
+    return values.back();
+  };
+  for (const std::vector<int>& where : {in_order({2, 2}), std::vector<int>{0, 1, 0, 1, 1}}) {
+    check_all(outcomes_on_hosts(where, [&](comm_type& comm) {
+      comm.timeout(60s);
+      const int me = comm.rank(), ranks = comm.size();
+      comm_type odd = comm.split(me % 2, -me);
+      int expected = 0;
+      for (int r = me % 2; r < ranks; r += 2) expected += r;
+      expect(sum(odd, me) == expected, "every other rank");
+      expect(odd.rank() == (ranks - 1 - me) / 2, "the order of keys");
+      comm_type here = comm.split(where[static_cast<std::size_t>(me)]);
+      expect(here.place().hosts->hosts() == 1, "one host");
+      expect(sum(here, 1) == here.size(), "the ranks of a host");
+      {
+        comm_type alone = odd.split(odd.rank());
+        expect(sum(alone, me) == me, "a rank alone");
+        comm_type again = odd.dup();
+        std::vector<int> ones(10, 1);
+        auto pending = tutti::iallreduce<tutti::circulant>(comm, ones, std::plus{});
+        expect(sum(again, me) == expected, "a duplicate");
+        pending.wait();
+      }
+      for (int i = 0; i < 20; ++i) expect(sum(comm, 1) == ranks && comm.dup().size() == ranks, "many in a row");
+
+      // One whose ranks disagree, and one that somebody leaves.
+      for (const bool leaves : {false, true}) {
+        std::optional<comm_type> part = comm.split(me < 2 ? std::optional<int>() : std::optional<int>(1));
+        expect(part.has_value() == (me >= 2), "not in it");
+        if (part) {
+          const outcome mine = outcome_of([&] {
+            if (part->rank() == 0 && leaves) return part.reset();
+            if (part->rank() == 0) tutti::barrier<tutti::dissemination>(*part);
+            for (;;) sum(*part, 1);
+          });
+          if (leaves && me == 2)
+            expect(mine == outcome{}, "has left");
+          else
+            expect(mine.kind == (leaves ? "peer_failed" : "mismatch"), mine.text.c_str());
+          if (!leaves) expect(contains(mine.text, "rank 0 called barrier"), mine.text.c_str());
+        }
+        expect(sum(comm, 1) == ranks, "the whole goes on");
+      }
     }));
   }
 }

@@ -16,6 +16,8 @@
 #include <tutti/transport/tcp.hpp>
 #include <tutti/transport/tcp/options.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <optional>
@@ -56,10 +58,20 @@ void meet_on_host(std::optional<processes_group>& here, Group& all, const tcp_op
   place.job = message() << options.job << ", host of rank " << lowest[me] << ", start "
                         << static_cast<unsigned long long>(name.words[0]);
   place.source = "the ranks that share this host";
+  // In several attempts, since nobody learns in the meantime that a rank has died.
+  const auto until = time_in(options.start_timeout);
   rendezvous_options how;
-  how.limit = countable(options.start_timeout);
-  TUTTI_FAULT_POINT("hierarchical.meet");
-  meet(here, place, how);
+  for (std::chrono::nanoseconds attempt = std::chrono::milliseconds(250);; attempt *= 2) {
+    const std::chrono::nanoseconds left = until - std::chrono::steady_clock::now();
+    how.limit = std::clamp<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1), attempt);
+    try {
+      TUTTI_FAULT_POINT("hierarchical.meet");
+      return meet(here, place, how);
+    } catch (const timed_out&) {
+      all.check();
+      if (left <= attempt) throw;
+    }
+  }
 }
 
 /// What a rank does from beginning to end: returns when all ranks have left.
@@ -77,16 +89,18 @@ void run_hierarchical_rank(const tcp_options& options, F& f) {
     all.check();  // all throw the same
     throw;
   }
-  hierarchical_group<Inner, Outer> group(Inner(*here, here->rank()), Outer(all), lowest);
-  communicator<hierarchical<Inner, Outer>> comm{hierarchical<Inner, Outer>(group)};
-  // While `comm` is there: others may read its memory.
+  std::optional<hierarchical_group<Inner, Outer>> group;
+  // It is still there when the others learn of a failure, since they may read its memory.
+  std::optional<communicator<hierarchical<Inner, Outer>>> comm;
   const auto fail = [&](const char* what) {
     all.fail({errc::peer_failed, options.rank, message() << "rank " << options.rank << " failed: " << what});
     here->end_rank((message() << " failed: " << what).str());
     here->leave(here->rank());
   };
   try {
-    f(comm);
+    group.emplace(Inner(*here, here->rank()), Outer(all), lowest);
+    comm.emplace(hierarchical<Inner, Outer>(*group));
+    f(*comm);
     all.check();
     all.leave();
     TUTTI_FAULT_POINT("hierarchical.farewell");

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -359,6 +360,33 @@ TEST_CASE("a rank that is killed is named by all others, on its host and on othe
                                       victim});
       CHECK(ended.when[static_cast<std::size_t>(rank)] - killed < 2'000'000'000);  // far less than a heartbeat
     }
+  }
+}
+
+TEST_CASE("a rank that dies before the ranks of its host have met is named by all others, long before their limit") {
+  const alarm_limit limit(60);
+  constexpr int victim = 2;
+  const shared_with_children<rank_report> reports(4);
+  std::vector<std::unique_ptr<child_process>> processes;
+  {
+    tutti::detail::tcp_loopback all(4);
+    const auto options = options_on_hosts(all, {0, 0, 0, 1}, 10s);
+    const tutti::detail::descriptor_owner listener(options[0].listener);
+    for (int rank = 0; rank < 4; ++rank)
+      processes.push_back(std::make_unique<child_process>([&, rank] {
+        const tutti::tcp_options& mine = options[static_cast<std::size_t>(rank)];
+        if (rank == victim) {
+          const tutti::tcp::group_type met(mine);
+          raise(SIGKILL);
+        }
+        reports[rank].write(outcome_of_hierarchical(mine, [](comm_type& comm) { tutti::barrier(comm); }));
+        return 0;
+      }));
+  }
+  for (auto& each : processes) each->end();
+  for (const int rank : {0, 1, 3}) {
+    CAPTURE(rank);
+    CHECK(reports[rank].read() == outcome{"peer_failed", "rank 2 has ended without a word: peer failed", victim});
   }
 }
 

@@ -32,6 +32,8 @@ class hierarchical_lane {
         outer_(group.outer().make_lane(index)),
         limit_(&limit),
         awaited_(group.neighbour()),
+        reader_inside_(awaited_),
+        reader_outside_(awaited_),
         piece_bytes_(group.piece_bytes(inner_.piece_bytes(), outer_.piece_bytes())) {}
 
   /// Messages of more bytes, if they have more than one element, should be sent as several.
@@ -54,10 +56,10 @@ class hierarchical_lane {
 
   TUTTI_ALWAYS_INLINE bool send(int peer, const std::byte* data, std::size_t bytes, bool copy) {
     if (const int here = group_->index_here(peer); here >= 0) {
-      const bool done = inside([&] { return inner_.send(here, data, bytes, copy); }, here);
-      if (!done) reader_ = peer;
-      return done;
+      reader_inside_ = peer;
+      return inside([&] { return inner_.send(here, data, bytes, copy); }, here);
     }
+    reader_outside_ = peer;
     return outer_.send(peer, data, bytes, copy);
   }
 
@@ -105,11 +107,14 @@ class hierarchical_lane {
     const bool between = outer_.settled();
     if (within && between) [[likely]]
       return true;
-    if (!between) outside_ = true;
-    if (!within) {
+    if (!between) {
+      outside_ = true;
+      awaited_ = reader_outside_;
+    } else {
       inside_ = true;
-      awaited_ = reader_ >= 0 ? reader_ : group_->neighbour();
+      awaited_ = reader_inside_;
     }
+    if (!within) inside_ = true;
     return false;
   }
 
@@ -123,9 +128,11 @@ class hierarchical_lane {
     const bool between = std::exchange(outside_, false) || !outer_.settled();
     const bool within = std::exchange(inside_, false);
     if (!between) {
+      idle_inside_ = true;
       inside([&] { inner_.idle(); });
       return;
     }
+    if (std::exchange(idle_inside_, false)) inner_.awake();
     inside([&] {
       if (!inner_.settled() || within) inner_.glance();
     });
@@ -134,12 +141,12 @@ class hierarchical_lane {
   }
 
   void glance() {
-    const bool between = std::exchange(outside_, false);
-    const bool within = std::exchange(inside_, false);
     if (++glances_ % 64 == 0)
       look_up();
     else
       group_->check();
+    const bool between = std::exchange(outside_, false);
+    const bool within = std::exchange(inside_, false);
     if (between) outer_.glance();
     if (within) inside([&] { inner_.glance(); });
   }
@@ -223,12 +230,14 @@ class hierarchical_lane {
   call call_;
   int round_ = -1;
   const nanoseconds* limit_;
-  int awaited_;         // whom the last look in vain was for
-  int reader_ = -1;     // of this host, who reads what this rank sent last without a copy
+  int awaited_;        // whom the last look in vain was for
+  int reader_inside_;  // the last to whom this rank sent something
+  int reader_outside_;
   int left_seen_ = -1;  // whom this rank has seen to be gone while it waited for it
   std::size_t piece_bytes_;
-  bool inside_ = false;   // a look within this host was in vain, since the last idle()
-  bool outside_ = false;  // one between hosts was
+  bool inside_ = false;       // a look within this host was in vain, since the last idle()
+  bool outside_ = false;      // one between hosts was
+  bool idle_inside_ = false;  // the inner lane waits, as far as it knows
   unsigned idle_ = 0;
   unsigned glances_ = 0;
   clock::time_point started_{};

@@ -5,9 +5,6 @@
 #include <tutti/run.hpp>
 #include <tutti/run_hierarchical.hpp>
 #include <tutti/run_processes.hpp>
-#if defined(TUTTI_MPI)
-#include <tutti/run_mpi.hpp>
-#endif
 
 #include <cstdlib>
 #include <utility>
@@ -18,12 +15,7 @@ namespace detail {
 
 /// What `run_auto` does in this process.
 inline launch_kind launch_kind_here() {
-#if defined(TUTTI_MPI)
-  constexpr bool with_mpi = true;
-#else
-  constexpr bool with_mpi = false;
-#endif
-  return launch_kind_of([](const char* name) -> const char* { return std::getenv(name); }, with_mpi);
+  return launch_kind_of([](const char* name) -> const char* { return std::getenv(name); }, false);
 }
 
 }  // namespace detail
@@ -32,7 +24,6 @@ inline launch_kind launch_kind_here() {
 /// everywhere: `f` takes a communicator of any transport.
 ///
 /// - Alone, without a launcher: the only rank, as `run(1, f)`.
-/// - Started by MPI's mpirun, in a program that is linked with `tutti::mpi`: `run_mpi`.
 /// - All ranks on one host, as the launcher says: `run_processes`. So too where it does not say how many are on this
 ///   host, and nothing (MASTER_ADDR, Slurm) says where rank 0 is.
 /// - Else: `run_hierarchical`, which finds out who shares a host.
@@ -46,9 +37,6 @@ void run_auto(F&& f) {
     case detail::launch_kind::hosts:
       return run_hierarchical(std::forward<F>(f));
     case detail::launch_kind::mpi:
-#if defined(TUTTI_MPI)
-      return run_mpi(std::forward<F>(f));
-#endif
     case detail::launch_kind::alone:
       break;
   }

@@ -4,6 +4,8 @@
 // where there may be none.
 
 #include <doctest/doctest.h>
+#include <tutti/core/host_table.hpp>
+#include <tutti/schedule/host_traffic.hpp>
 #include <tutti/schedule/two_level.hpp>
 #include <tutti/tutti.hpp>
 
@@ -43,11 +45,19 @@ std::uint64_t bytes_sent() {
   throw std::runtime_error("no eth0");
 }
 
-// What a host sent in one allreduce, and how long that took.
+// What a host sent in one allreduce, what it has to by the schedule, and how long that took.
 struct measured {
   double bytes;
+  double counted;
   double milliseconds;
 };
+
+template <class A>
+double count_by_schedule() {
+  const tutti::host_table hosts(in_order({2, 2, 2, 2}));
+  const tutti::schedule_for<tutti::collective::allreduce, A> schedule{};
+  return static_cast<double>(tutti::count_between_hosts(schedule, hosts.map(), 4 * count).sent);
+}
 
 template <class A>
 measured measure(comm_type& comm) {
@@ -67,15 +77,17 @@ measured measure(comm_type& comm) {
   for (int i = 0; i < repetitions; ++i) once();
   tutti::barrier<tutti::dissemination>(comm);
   const std::int64_t end = monotonic_now();
-  return {static_cast<double>(bytes_sent() - before) / repetitions,
+  return {static_cast<double>(bytes_sent() - before) / repetitions, count_by_schedule<A>(),
           1e-6 * static_cast<double>(end - begin) / repetitions};
 }
 
-// Ranks as processes, rank r on host r / 2.
+// Ranks as processes, rank r on host r / 2. Where each rank counts as a host of its own, all that they say goes over
+// TCP.
+enum class levels { one, two };
 template <class F>
 class job {
  public:
-  job(const four_hosts& hosts, std::chrono::milliseconds heartbeat, F work) : reports_(ranks) {
+  job(const four_hosts& hosts, levels how, std::chrono::milliseconds heartbeat, F work) : reports_(ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       tutti::tcp_options o;
       o.rank = rank;
@@ -85,6 +97,7 @@ class job {
       o.token = "of this test";
       o.start_timeout = 20s;
       o.heartbeat = heartbeat;
+      if (how == levels::one) o.host = std::to_string(rank);
       processes_.push_back(std::make_unique<child_process>([&, rank, o] {
         hosts.host(rank / 2).enter();
         reports_[rank].write(outcome_of_hierarchical(o, work));
@@ -111,31 +124,38 @@ bool left_out() {
 
 }  // namespace
 
-TEST_CASE("two levels send between four hosts of two ranks what the formula says, and less than one level") {
+TEST_CASE("two levels beside one on four hosts of two ranks: what hosts send is what their schedules say") {
   if (left_out()) return;
   const alarm_limit limit(100);
   const four_hosts hosts;
-  const shared_with_children<measured> two(ranks);
-  const shared_with_children<measured> one(ranks);
-  const auto outcomes = job(hosts, 5s, [&](comm_type& comm) {
-                          comm.timeout(60s);
-                          const tutti::host_map& map = *comm.place().hosts;
-                          if (map.hosts() != 4 || !map.even() || !map.neighbours())
-                            throw std::runtime_error("wrong hosts");
-                          one[comm.rank()] = measure<tutti::circulant>(comm);
-                          two[comm.rank()] = measure<tutti::two_level<tutti::flat, tutti::circulant>>(comm);
-                        }).end();
-  for (int rank = 0; rank < ranks; ++rank) {
-    CAPTURE(rank);
-    CHECK(outcomes[static_cast<std::size_t>(rank)] == outcome{});
-    const double bytes = 2.0 * 4 * count * 3 / 4;  // 2 n (H - 1) / H
-    CHECK(two[rank].bytes > bytes);
-    CHECK(two[rank].bytes < 1.08 * bytes);  // with the headers
-    CHECK(one[rank].bytes > 1.5 * bytes);
+  const shared_with_children<measured> of(3 * ranks);
+  const auto run = [&](levels how, int number_of_hosts, auto&& measure_all) {
+    const auto outcomes = job(hosts, how, 5s, [&](comm_type& comm) {
+                            comm.timeout(60s);
+                            if (comm.place().hosts->hosts() != number_of_hosts) throw std::runtime_error("wrong hosts");
+                            measure_all(comm);
+                          }).end();
+    for (const outcome& each : outcomes) CHECK(each == outcome{});
+  };
+  using two_levels = tutti::two_level<tutti::flat, tutti::circulant>;
+  run(levels::two, 4, [&](comm_type& comm) {
+    of[comm.rank()] = measure<two_levels>(comm);
+    of[ranks + comm.rank()] = measure<tutti::circulant>(comm);
+  });
+  run(levels::one, 8, [&](comm_type& comm) { of[2 * ranks + comm.rank()] = measure<tutti::circulant>(comm); });
+  for (int i = 0; i < 3 * ranks; ++i) {
+    CAPTURE(i);
+    CHECK(of[i].bytes >= of[i].counted);
+    CHECK(of[i].bytes < 1.08 * of[i].counted);  // with the headers
   }
-  MESSAGE("allreduce of 4 MB: two levels " << two[0].bytes << " bytes from a host, " << two[0].milliseconds
-                                           << " ms; one level " << one[0].bytes << " bytes, " << one[0].milliseconds
-                                           << " ms");
+  CHECK(of[0].counted == 2.0 * 4 * count * 3 / 4);  // 2 n (H - 1) / H
+  CHECK(of[ranks].counted > 1.5 * of[0].counted);
+  const std::string names[] = {"two levels", "one level, by memory and TCP", "one level, by TCP"};
+  for (int i = 0; i < 3; ++i) {
+    const measured& m = of[i * ranks];
+    MESSAGE("allreduce of 4 MB, " << names[i] << ": " << m.bytes << " bytes from a host, " << m.counted
+                                  << " by the schedule, " << m.milliseconds << " ms");
+  }
 }
 
 TEST_CASE("a host that is cut off is noticed by all within the heartbeat, on its own side too") {
@@ -143,7 +163,7 @@ TEST_CASE("a host that is cut off is noticed by all within the heartbeat, on its
   const alarm_limit limit(60);
   const four_hosts hosts;
   const channel working;
-  job cut(hosts, 500ms, [&](comm_type& comm) {
+  job cut(hosts, levels::two, 500ms, [&](comm_type& comm) {
     std::vector<float> values(1000);
     for (int i = 0;; ++i) {
       tutti::allreduce<tutti::circulant>(comm, values, std::plus{});

@@ -269,13 +269,13 @@ else
   cmp -s processes.svg tcp.svg || fail "ranks over TCP draw something else"
   rank_1_is_killed 'rank 1'
 
-  # Whatever suits: alone, and two ranks that share a host with one that does not.
+  # Whatever suits: alone, and as ranks that find out that they share a host.
   "$program" --transport auto --epochs 2 --chart alone.svg | grep -q '1 rank' || fail "alone is not one rank"
   transport=auto
   launched 3 --epochs 5 --sync parameter_server --algorithm binomial --chart auto.svg
   cat <&3 >output
   for rank in 0 1 2; do ended 0 $rank; done
-  cmp -s <(results processes) <(results output) || fail "ranks over memory and TCP give something else than forked ones"
+  cmp -s <(results processes) <(results output) || fail "ranks that find each other give something else than forked ones"
 fi
 
 # --- and over MPI

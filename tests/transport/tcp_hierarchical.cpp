@@ -75,7 +75,7 @@ std::vector<int> every_collective(Comm& comm, std::size_t n) {
   keep(all, block);
   tutti::allreduce<A>(comm, mine, shown, std::plus{});
   keep(all, shown);
-  tutti::barrier(comm);
+  tutti::barrier<tutti::dissemination>(comm);
   return all;
 }
 
@@ -113,7 +113,7 @@ std::vector<float> ordered_sums(Comm& comm) {
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = 1.0f / static_cast<float>(1 + i + 31 * static_cast<std::size_t>(comm.rank()));
   std::vector<float> prefix = values;
-  tutti::scan(comm, prefix, std::plus{});
+  tutti::scan<tutti::recursive_doubling>(comm, prefix, std::plus{});
   tutti::allreduce<tutti::ordered>(comm, values, std::plus{});
   values.insert(values.end(), prefix.begin(), prefix.end());
   return values;
@@ -246,14 +246,14 @@ TEST_CASE("ranks that call different things, on one host or on two, all throw th
     // Rank 0 alone, 1 to 4 together.
     const auto of = outcomes_on_hosts({0, 1, 1, 1, 1}, [&](comm_type& comm) {
       std::vector<int> values(10);
-      tutti::barrier(comm);
+      tutti::barrier<tutti::dissemination>(comm);
       if (comm.rank() == odd) {
         tutti::broadcast<tutti::circulant>(comm, values, odd);
         comm.transport().check();
-        tutti::barrier(comm);
+        tutti::barrier<tutti::dissemination>(comm);
       } else {
         tutti::allreduce<tutti::circulant>(comm, values, std::plus{});
-        tutti::barrier(comm);
+        tutti::barrier<tutti::dissemination>(comm);
       }
     });
     CHECK(of[0].kind == "mismatch");
@@ -379,7 +379,8 @@ TEST_CASE("a rank that dies before the ranks of its host have met is named by al
           const tutti::tcp::group_type met(mine);
           raise(SIGKILL);
         }
-        reports[rank].write(outcome_of_hierarchical(mine, [](comm_type& comm) { tutti::barrier(comm); }));
+        reports[rank].write(
+            outcome_of_hierarchical(mine, [](comm_type& comm) { tutti::barrier<tutti::dissemination>(comm); }));
         return 0;
       }));
   }
@@ -402,7 +403,7 @@ TEST_CASE("who waits uses little processor time, whichever side it waits for") {
   const auto ended = outcomes_of_hosts_processes(
       {0, 0, 1, 1},
       [&](comm_type& comm, rank_report&) {
-        tutti::barrier(comm);
+        tutti::barrier<tutti::dissemination>(comm);
         const double before = used();
         const std::int64_t begin = monotonic_now();
         std::vector<int> values(10);
@@ -410,7 +411,7 @@ TEST_CASE("who waits uses little processor time, whichever side it waits for") {
           while (monotonic_now() - begin < 600'000'000) std::this_thread::sleep_for(10ms);
         tutti::broadcast<tutti::flat>(comm, values, 0);
         share[comm.rank()] = (used() - before) / (1e-9 * static_cast<double>(monotonic_now() - begin));
-        tutti::barrier(comm);
+        tutti::barrier<tutti::dissemination>(comm);
       },
       [](const std::vector<pid_t>&) {});
   for (int rank = 0; rank < 4; ++rank) {
@@ -433,19 +434,19 @@ TEST_CASE("one host alone opens no data connection, and a rank alone no socket a
   };
   const auto before = sockets();
   check_all(outcomes_on_hosts({0}, [&](comm_type& comm) {
-    tutti::barrier(comm);
+    tutti::barrier<tutti::dissemination>(comm);
     expect(sockets() == before, "a socket");
   }));
   std::atomic<int> most{0};
   std::atomic<int> unequal{0};
   check_all(outcomes_on_hosts({0, 0, 0}, [&](comm_type& comm) {
-    tutti::barrier(comm);
+    tutti::barrier<tutti::dissemination>(comm);
     const int first = sockets();
     std::vector<int> values(1000);
     for (int i = 0; i < 10; ++i) tutti::allreduce<tutti::circulant>(comm, values, std::plus{});
     if (sockets() != first) unequal.fetch_add(1);
     most.store(first);
-    tutti::barrier(comm);
+    tutti::barrier<tutti::dissemination>(comm);
   }));
   CHECK(unequal.load() == 0);
   // Two control connections, both of whose ends are here, and three listeners.

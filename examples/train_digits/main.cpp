@@ -39,7 +39,7 @@ task load(const options& wanted) {
 int find_rank(options& wanted) {
   if (!is_launched(wanted)) return 0;
 #if !defined(TRAIN_DIGITS_TCP)
-  if (wanted.transport != "launched")
+  if (wanted.transport == "tcp" || wanted.transport == "auto")
     throw input_error("--transport " + wanted.transport + ": this program was built without Asio");
 #endif
 #if !defined(TRAIN_DIGITS_MPI)

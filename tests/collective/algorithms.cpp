@@ -48,6 +48,7 @@ TEST_CASE("every algorithm of the library is in the list") {
   CHECK(there.size() > 10);
   for (const std::string& name : there) {
     if (name == "rows_of" || name == "near_square") continue;  // shapes of grids, not algorithms
+    if (name == "two_level") continue;  // needs a transport that knows hosts: collective/two_level.cpp
     CAPTURE(name);
     const auto instance = listed.lower_bound(name + '<');
     CHECK((listed.contains(name) || (instance != listed.end() && instance->starts_with(name + '<'))));

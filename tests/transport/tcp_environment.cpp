@@ -57,6 +57,13 @@ const variables at_loopback{{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500
 
 }  // namespace
 
+TEST_CASE("where torchrun listens itself rank 0 listens at the next port") {
+  CHECK(read(with(torch, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}})).master == "node1:29501");
+  CHECK(read(with(torch, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"MASTER_PORT", "65535"}})).master ==
+        "node1:65534");
+  CHECK(read(with(torch, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}})).master == "node1:29500");
+}
+
 TEST_CASE("torchrun says where rank 0 is") {
   const tutti::tcp_options o = read(torch);
   CHECK(o.rank == 5);

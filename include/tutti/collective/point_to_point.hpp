@@ -51,7 +51,7 @@ inline void check_peer(place at, message_verb v, const char* which, int rank) {
 
 /// One end of a message.
 template <class T>
-struct message_end {
+struct message_buffer {
   int peer;
   std::span<T> data;
 };
@@ -78,7 +78,7 @@ void on_message_lane(Comm& comm, F&& f) {
 
 /// Begins to send; does not wait.
 template <class Comm, class T>
-void post_message(Comm& comm, typename Comm::lane_type& lane, const call& c, const message_end<const T>& end,
+void post_message(Comm& comm, typename Comm::lane_type& lane, const call& c, const message_buffer<const T>& end,
                   const policy& how) {
   using storage_type = whole_storage<T>;
   lane.open(c);
@@ -94,7 +94,7 @@ void post_message(Comm& comm, typename Comm::lane_type& lane, const call& c, con
 /// Waits for the message.
 template <class Comm, class T>
 void take_message(Comm& comm, typename Comm::lane_type& lane, waiting<Comm>& wait, const call& c,
-                  const message_end<T>& end, const policy& how) {
+                  const message_buffer<T>& end, const policy& how) {
   using storage_type = whole_storage<T>;
   using takes = intake<storage_type, no_operation, typename Comm::lane_type>;
   lane.open(c);

@@ -154,10 +154,10 @@ class tcp_lane_table {
   [[gnu::noinline]] tcp_lane_end* make_for_arrival(std::uint64_t id, bool& corrupt) {
     const std::uint32_t group = tcp_lane_id::group(id);
     if (group != 0 && set_of(group) == nullptr) {
-      using standing = tcp_group_numbers::standing;
-      const standing is = numbers_ == nullptr ? standing::gone : numbers_->of(group);
-      if (is == standing::gone) return nullptr;
-      if (is == standing::to_come && !may_come()) {
+      using numbers = tcp_group_numbers;
+      const auto is = numbers_ == nullptr ? numbers::standing::gone : numbers_->of(group);
+      if (is == numbers::standing::gone) return nullptr;
+      if (is == numbers::standing::to_come && !may_come()) {
         corrupt = true;
         return nullptr;
       }

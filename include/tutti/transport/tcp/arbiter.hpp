@@ -278,7 +278,7 @@ class tcp_arbiter {
   /// Two ranks left with a communicator on which they had not called the same: the group fails of that.
   bool differ_in_part() {
     std::sort(kept_.begin(), kept_.end(), [](const end_of_part& a, const end_of_part& b) {
-      if (a.group != b.group) return a.group < b.group;
+      if (a.group != b.group) return b.group > a.group;  // clang takes another group for a template
       return a.members->front() != b.members->front() ? a.members->front() < b.members->front() : a.rank < b.rank;
     });
     for (std::size_t i = 1; i < kept_.size(); ++i) {

@@ -260,7 +260,7 @@ TEST_CASE("how ranks talk follows from what their launcher says") {
   const variables by_mpirun{
       {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
   const variables by_srun{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_NODEID", "0"}};
-  const variables by_hand{{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "4"}};
+  const variables by_a_shell{{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "4"}};
   CHECK(kind_of({}) == launch_kind::alone);
   CHECK(kind_of({}, true) == launch_kind::alone);
   CHECK(kind_of({{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "1"}}) == launch_kind::alone);
@@ -274,8 +274,8 @@ TEST_CASE("how ranks talk follows from what their launcher says") {
   CHECK(kind_of(with(by_srun, {{"SLURM_STEP_TASKS_PER_NODE", "4"}})) == launch_kind::processes);
   CHECK(kind_of(with(by_srun, {{"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}})) == launch_kind::hosts);
   CHECK(kind_of(by_srun, true) == launch_kind::hosts);
-  CHECK(kind_of(by_hand) == launch_kind::processes);
-  CHECK(kind_of(with(by_hand, {{"MASTER_ADDR", "node1"}})) == launch_kind::hosts);
+  CHECK(kind_of(by_a_shell) == launch_kind::processes);
+  CHECK(kind_of(with(by_a_shell, {{"MASTER_ADDR", "node1"}})) == launch_kind::hosts);
   CHECK_THROWS_AS(kind_of({{"TUTTI_RANK", "0"}}), tutti::usage_error);
   CHECK_THROWS_AS(kind_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), tutti::usage_error);
 }

@@ -229,9 +229,8 @@ void recv(Comm& comm, int from, Data&& data, call_site where = call_site::curren
 template <class Comm, class Out, class In>
 void sendrecv(Comm& comm, std::optional<int> to, const Out& out, std::optional<int> from, In&& in,
               call_site where = call_site::current()) {
-  using Sent = detail::element_t<const Out>;
-  using Received = detail::element_t<In>;
-  detail::sendrecv<Sent, Received>(comm, to, detail::readable(out), from, detail::writable(in), where);
+  detail::sendrecv<detail::element_t<const Out>, detail::element_t<In>>(comm, to, detail::readable(out), from,
+                                                                        detail::writable(in), where);
 }
 
 }  // namespace tutti

@@ -157,9 +157,9 @@ class tcp_environment : environment_variables<Lookup> {
 ///
 /// Where the launcher says that all ranks are on one host, MASTER_ADDR may be missing: it is 127.0.0.1 then. Under
 /// Slurm it is the first node of SLURM_STEP_NODELIST, or else of SLURM_JOB_NODELIST. MASTER_PORT is then one from 15000
-/// to 31999 that depends on the job. Where torchrun listens at MASTER_PORT itself, as TORCHELASTIC_USE_AGENT_STORE says,
-/// rank 0 listens at the next port. No other launcher says where rank 0 is: Open MPI, MPICH and Intel MPI know it, but
-/// do not tell, nor does a script that sets RANK or TUTTI_RANK.
+/// to 31999 that depends on the job. Where torchrun listens at MASTER_PORT itself, as TORCHELASTIC_USE_AGENT_STORE
+/// says, rank 0 listens at the next port. No other launcher says where rank 0 is: Open MPI, MPICH and Intel MPI know
+/// it, but do not tell, nor does a script that sets RANK or TUTTI_RANK.
 ///
 /// Throws `usage_error` that names the variable, its value and what was expected.
 template <class Launched, class Lookup>

@@ -16,7 +16,7 @@ if(how STREQUAL find_package)
 
   file(GLOB_RECURSE wanted RELATIVE "${source}/include" "${source}/include/*")
   if(NOT tcp)
-    list(FILTER wanted EXCLUDE REGEX "^tutti/(run_tcp|transport/tcp(/.*)?)\\.hpp$")
+    list(FILTER wanted EXCLUDE REGEX "^tutti/(run_tcp|run_hierarchical|run_auto|transport/tcp(/.*)?)\\.hpp$")
   endif()
   if(NOT tls)
     list(FILTER wanted EXCLUDE REGEX "^tutti/(run_tcp_tls|transport/tcp_tls|transport/tcp/tls(_.*)?)\\.hpp$")

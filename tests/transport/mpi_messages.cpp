@@ -57,6 +57,43 @@ TEST_CASE("messages over MPI") {
   checks{[](int ranks, const checks::work& f) { return outcomes_on_mpi(ranks, f); }}.everything();
 }
 
+TEST_CASE("large messages both ways round while some ranks are late") {
+  const deadline limit(60s);
+  const auto ended = outcomes_on_mpi(3, [](mpi_communicator& comm) {
+    const int right = (comm.rank() + 1) % 3;
+    const int left = (comm.rank() + 2) % 3;
+    const std::vector<int> out(100'000, comm.rank());
+    std::vector<int> in(out.size());
+    const auto begin = std::chrono::steady_clock::now();
+    while (comm.rank() != 0 && std::chrono::steady_clock::now() - begin < 300ms) sched_yield();
+    tutti::sendrecv(comm, right, out, left, in);
+    if (in.back() != left) throw std::logic_error("a wrong message from the left");
+    tutti::sendrecv(comm, left, out, right, in);
+    if (in.back() != right) throw std::logic_error("a wrong message from the right");
+  });
+  for (const outcome& each : ended) CHECK_MESSAGE(each.kind == "none", each.text);
+}
+
+TEST_CASE("a small message that nobody receives does not keep the ranks from ending") {
+  const deadline limit(60s);
+  for (const std::size_t bytes : {8U, 10'000U}) {
+    const auto ended = outcomes_on_mpi(2, [&](mpi_communicator& comm) {
+      if (comm.rank() == 0) tutti::send(comm, 1, std::vector<char>(bytes));
+    });
+    for (const outcome& each : ended) CHECK_MESSAGE(each.kind == "none", each.text);
+  }
+}
+
+TEST_CASE("who waits for a rank that has left a communicator learns of it") {
+  const deadline limit(60s);
+  const auto ended = outcomes_on_mpi(2, [](mpi_communicator& comm) {
+    auto both = comm.split(0, -comm.rank());
+    if (comm.rank() == 0) tutti::barrier(both);
+  });
+  CHECK(ended[0].kind == "peer_failed");
+  CHECK(ended[0].text.find("ranks of a communicator of ranks 1, 0") != std::string::npos);
+}
+
 TEST_CASE("rows and columns over MPI, and a mismatch in one of them") {
   const deadline limit(60s);
   const auto ended = outcomes_on_mpi(4, [](mpi_communicator& comm) {

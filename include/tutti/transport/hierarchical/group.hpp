@@ -99,7 +99,10 @@ class hierarchical_group {
     auto& within = inner_.group();
     const failure found = within.why();
     if (within.told_by(inner_.rank())) {
-      if (kind == errc::mismatch) {
+      if (kind == errc::mismatch && at.during.is_message()) {
+        if (!at.during.is_outgoing()) judging.misfit(at.during);
+        judging.await_verdict(translated(found));
+      } else if (kind == errc::mismatch) {
         const int other = who_differs(at.during, peer);
         if (other >= 0) judging.disagree(rank_of(other));
         judging.fail(translated(found));

@@ -56,6 +56,7 @@ class mpi_group : public mpi_listener {
         size_(static_cast<int>(members.size())),
         members_(members.size()),
         gone_after_(members.size()) {
+    job_->may_be_deaf();
     for (std::size_t i = 0; i < members.size(); ++i) members_[i] = of.in_job(members[i]);
     MPI_Group all = MPI_GROUP_NULL;
     MPI_Group some = MPI_GROUP_NULL;
@@ -74,7 +75,9 @@ class mpi_group : public mpi_listener {
   }
   ~mpi_group() {
     if (!job_->gone()) try {
-        tell_gone_to_all();
+        if (whole_ != nullptr && !failed() && !whole_->failed())
+          for (int peer = 0; peer < size_; ++peer)
+            if (peer != rank_) tell_gone(peer);
       } catch (...) {  // they may wait until their deadline
       }
     job_->leave(*this);
@@ -85,7 +88,12 @@ class mpi_group : public mpi_listener {
       } catch (...) {  // it stays as it is, and MPI ends it
       }
     } else {
-      MPI_Comm_free(&comm_);  // local, though it is called collective: what is on its way goes on
+      int awaited = size_ - 1;
+      for (const std::uint64_t gone : gone_after_) awaited -= gone != 0;
+      try {
+        job_->retire(number(), awaited, comm_);
+      } catch (...) {  // it stays as it is, and MPI ends it
+      }
     }
   }
 
@@ -111,6 +119,7 @@ class mpi_group : public mpi_listener {
       }
       fail(aborted(rank_, text));
     }
+    if (!failed() && whole_ != nullptr && whole_->failed()) whole_->raise();
     failure_.raise();
   }
   /// Why the group failed, once it has.
@@ -118,8 +127,8 @@ class mpi_group : public mpi_listener {
 
   /// The group becomes unusable; the first reason stays. On the rank's own thread.
   [[gnu::noinline, gnu::cold]] void fail(failure f) {
-    if (failed()) return;
-    if (whole_ != nullptr) f.text += in_whole();
+    if (failed() || (whole_ != nullptr && whole_->failed())) return;
+    if (whole_ != nullptr) f.text += of_members({members_.begin(), members_.size()});
     if (rank_ != 0 && !job_->gone()) {
       job_->send(in_job(0), about(note_kind::report, f));
       if (job_->poll_until([this] { return failed(); }, verdict_patience)) return;
@@ -184,10 +193,10 @@ class mpi_group : public mpi_listener {
     job_->send(in_job(at.awaited), note);
   }
   /// That rank has left without making the call. What it sent before may be on its way for a while.
-  bool has_left_before(int peer, const call& c) const {
+  bool has_left_before(int peer, const call& c, std::chrono::steady_clock::duration waited) const {
     const std::uint64_t last = gone_after_[static_cast<std::size_t>(peer)];
     if (last == 0 || !c.is_message()) return last != 0 && c.sequence > last - 1;
-    return std::chrono::steady_clock::now() - heard_gone_ > answer_patience;
+    return waited > answer_patience;
   }
 
   /// The rank's function has returned: waits until all ranks have left and nothing is on its way. Throws what the group
@@ -196,7 +205,7 @@ class mpi_group : public mpi_listener {
     check();
     leaving_ = true;
     tell_gone_to_all();
-    wait_until([this] { return job_->still(); });
+    wait_until([this] { return job_->drain(), job_->still(); });
     mpi_note note = about(note_kind::left);
     note.number = log_.last();
     const call last = last_call();
@@ -205,13 +214,13 @@ class mpi_group : public mpi_listener {
       job_->send(in_job(0), note);
     } else {
       take_left(0, note);
-      wait_until([this] { return count_left_ == size_; });
+      wait_until([this] { return job_->drain(), count_left_ == size_; });
       for (int rank = 1; rank < size_; ++rank)
         if (left_[static_cast<std::size_t>(rank)] != left_[0]) disagree(rank);
       ended_ = true;
       for (int rank = 1; rank < size_; ++rank) job_->send(in_job(rank), about(note_kind::end));
     }
-    wait_until([this] { return ended_ && job_->still(); });
+    wait_until([this] { return job_->drain(), ended_ && job_->still(); });
   }
 
   /// Some of the members' ranks in the job.
@@ -266,17 +275,6 @@ class mpi_group : public mpi_listener {
     note.calls = recorded_calls(log_);
     job_->send(in_job(to), note);
   }
-  std::string in_whole() const {
-    message text;
-    text << " (ranks of a communicator of ";
-    list_ranks(text, job_->size(), [this](int rank) {
-      for (const int member : members_)
-        if (member == rank) return true;
-      return false;
-    });
-    text << ")";
-    return text;
-  }
 
   static void take(mpi_listener& self, int from, const mpi_note& note) {
     auto& group = static_cast<mpi_group&>(self);
@@ -299,7 +297,6 @@ class mpi_group : public mpi_listener {
         return take_look({from, note.number, note.fingerprint});
       case note_kind::gone:
         gone_after_[static_cast<std::size_t>(from)] = note.number + 1;
-        heard_gone_ = std::chrono::steady_clock::now();
         return;
       case note_kind::differs:
         if (failed()) return;
@@ -316,7 +313,7 @@ class mpi_group : public mpi_listener {
   }
   /// While notes are taken in nothing is waited for: as `fail`, and the verdict comes.
   void report(failure f) {
-    if (whole_ != nullptr) f.text += in_whole();
+    if (whole_ != nullptr) f.text += of_members({members_.begin(), members_.size()});
     if (rank_ != 0) return job_->send(in_job(0), about(note_kind::report, f));
     settle(f);
     tell_all(f);
@@ -363,7 +360,7 @@ class mpi_group : public mpi_listener {
   }
   /// What the other receives is the message that this rank sends; it is told if it does not fit.
   bool compare(const call& received, const call& sent) {
-    if (received.is_outgoing() || received.history != sent.history) return false;
+    if (received.is_outgoing() || received.sequence != sent.sequence || received.history != sent.history) return false;
     if (received.fingerprint() != sent.fingerprint() && !failed()) report(detail::misfit(received, sent));
     return true;
   }
@@ -406,7 +403,6 @@ class mpi_group : public mpi_listener {
   owned_array<int> members_;  // as ranks of the job
   array_list<look> looks_;    // who waits for this rank in a call that it has not made
   std::vector<message_look> message_looks_;
-  std::chrono::steady_clock::time_point heard_gone_{};
   owned_array<std::uint64_t> gone_after_;  // one more than the last call of a rank that has left, else 0
   owned_array<ending> left_;
   int count_left_ = 0;

@@ -89,6 +89,7 @@ class mpi_job {
       MPI_Comm_set_errhandler(comm_, user_handler_);
       MPI_Errhandler_free(&user_handler_);
     } else {
+      for (retired_group& each : retired_) MPI_Comm_free(&each.comm);
       MPI_Comm_free(&comm_);
     }
   }
@@ -162,6 +163,15 @@ class mpi_job {
   // ------------------------------------------------------------------------------------------------------------
   /// That communicator is not used any more, and something may still be on its way there: it is kept, since MPI may
   /// give its name away otherwise.
+  /// That group's communicator is freed when so many of its ranks have told that they have left it too: what they send
+  /// until then must not be taken for what belongs to the next one.
+  void retire(int group, int awaited, MPI_Comm comm) {
+    if (awaited == 0) {
+      MPI_Comm_free(&comm);  // local, though it is called collective: what is on its way goes on
+    } else {
+      retired_.push_back({group, awaited, comm});
+    }
+  }
   void abandon(MPI_Comm comm) {
     if (comm != comm_) abandoned_.push_back(comm);
   }
@@ -187,7 +197,20 @@ class mpi_job {
     }
   }
 
+  /// Receives whatever there is for this rank and forgets it: it will ask for nothing more.
+  void drain() {
+    poll();
+    if (!borrowed_) return drain(MPI_ANY_TAG);
+    // The user's messages lie before ours, and stay there.
+    for (int tag = mpi_tags::farewell; tag < mpi_tags::small(lanes_in_use); ++tag) drain(tag);
+  }
+
  private:
+  struct retired_group {
+    int group;
+    int awaited;  // ranks that have not told yet that they have left
+    MPI_Comm comm;
+  };
   struct note_under_way {
     MPI_Request request = MPI_REQUEST_NULL;
     note_under_way* next = nullptr;
@@ -238,6 +261,7 @@ class mpi_job {
     const mpi_note note = mpi_note::read(text);
     for (mpi_listener* one = listeners_; one != nullptr; one = one->next_)
       if (one->number() == note.group) return one->take_(*one, status.MPI_SOURCE, note);
+    if (note.kind == note_kind::gone) take_gone(note.group);
   }
   bool notes_under_way() {
     for (note_under_way** place = &notes_; *place != nullptr;) {
@@ -252,20 +276,29 @@ class mpi_job {
     return notes_ != nullptr;
   }
 
-  /// Receives whatever there is and forgets it.
-  void drain() {
-    poll();
+  void drain(int tag) {
     for (;;) {
       int there = 0;
       MPI_Status status;
-      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
-      if (there == 0 || (borrowed_ && status.MPI_TAG < mpi_tags::first)) return;
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &there, &status), "MPI_Iprobe");
+      if (there == 0) return;
       if (status.MPI_TAG == mpi_tags::note) {
         take_note(status);
       } else {
         farewells_ += status.MPI_TAG == mpi_tags::farewell ? 1 : 0;
         receive_in_vain(status, comm_);
       }
+    }
+  }
+  static constexpr int lanes_in_use = 66;
+  void take_gone(int group) {
+    for (retired_group* one = retired_.begin(); one != retired_.end(); ++one) {
+      if (one->group != group) continue;
+      if (--one->awaited == 0) {
+        MPI_Comm_free(&one->comm);
+        retired_.erase(one);
+      }
+      return;
     }
   }
   [[gnu::noinline]] void drain_abandoned() {
@@ -343,6 +376,7 @@ class mpi_job {
   mpi_listener* listeners_ = nullptr;
   note_under_way* notes_ = nullptr;
   array_list<MPI_Comm> abandoned_;
+  array_list<retired_group> retired_;
   mpi_mail mail_;
 };
 

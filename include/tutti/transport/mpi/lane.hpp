@@ -86,9 +86,9 @@ class mpi_lane : public mpi_waiting {
     if (i.letter == nullptr && !i.large) ask(i, peer, bytes, landing);
     const std::byte* const there = i.large ? look_for_payload(i, peer) : look_for_letter(i, peer, bytes);
     if (there == nullptr) {
-      awaited_ = peer;
       if (!sending_.empty()) [[unlikely]]
         send_more();
+      awaited_ = peer;  // the call is about this one, whoever has not asked for what is sent yet
     }
     return there;
   }

@@ -61,7 +61,7 @@ class mpi_waiting {
     if (*limit_ > std::chrono::nanoseconds::zero() && waited >= *limit_) expire(waited);
     // The rank waited for may be in another call, or gone: then what is waited for never comes.
     if (waited < patience_) return;
-    if (group_->has_left_before(awaited_, call_)) {
+    if (group_->has_left_before(awaited_, call_, waited)) {
       group_->fail(left_early(here()));
       group_->raise();
     }

@@ -84,6 +84,8 @@ class processes_group : public processes_membership {
   }
 
   const wait_policy& policy() const { return policy_; }
+  /// The same on all ranks.
+  bool crowded() const { return family_->head->crowded; }
   memory_owner& heap() { return *family_->heap; }
   int descriptor() const { return segment_.descriptor(); }
   /// A number that differs where programs lay out shared memory differently.
@@ -278,7 +280,8 @@ class processes_group : public processes_membership {
   }
   /// What a rank receives is not what the other has sent.
   [[gnu::noinline, gnu::cold]] void misfit(const call& received) {
-    fail(detail::misfit(received, calls_.find(state(received.from()).messages, received)));
+    const int from = received.from();  // a lane of two levels numbers otherwise
+    fail(detail::misfit(received, from < size_ ? calls_.find(state(from).messages, received) : call{}));
   }
   /// After every rank has left: fails the group if they have not all made the same calls on it and on the groups that
   /// still exist.
@@ -390,6 +393,7 @@ class processes_group : public processes_membership {
   }
   static segment made(segment fresh, int size) {
     group_memory(fresh).make_group(size);
+    fresh.object<shared_head>(head_place)->crowded = wait_policy::for_ranks(size).crowded;
     return fresh;
   }
 

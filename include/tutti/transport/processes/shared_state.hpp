@@ -52,6 +52,7 @@ struct shared_head {
   std::atomic<std::int32_t> remaining{0};
   // Of the whole.
   piece_pool pool = {};
+  bool crowded = false;  // fewer processors than ranks, as its maker sees it: what ranks choose by is the same for all
 };
 
 /// Where a group's memory comes from. That of the whole lasts as long as the segment; subgroups have pieces of the

@@ -225,6 +225,8 @@ class tcp_arbiter {
   bool pass_on(control_kind kind, int from, control_message m) {
     const int to = std::exchange(m.peer, from);
     m.kind = kind;
+    m.text.clear();
+    m.calls = nullptr;
     if (!decided_ && !at(to).gone) out_->tell(to, m);
     return true;
   }

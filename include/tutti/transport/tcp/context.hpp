@@ -147,6 +147,7 @@ class basic_tcp_context {
       fail(f);
     } else {
       basic_tcp_context(all_).fail(f);
+      part_->fail_with_group(all_->state.why());  // the service may not have come to it yet
     }
     raise();
   }
@@ -210,11 +211,10 @@ class basic_tcp_context {
   }
   /// Who waits in vain for a while has the awaited rank compare what both call, as soon as that rank calls it.
   [[gnu::noinline, gnu::cold]] void look_around(const waiting_place& at) {
-    if (at.during.is_message()) return;
     TUTTI_FAULT_POINT("tcp.group.look_around");
     control_message m = about_here(control_kind::looks, at.awaited);
     m.members = nullptr;
-    m.number = at.during.sequence;
+    m.number = at.during.is_message() ? UINT64_MAX : at.during.sequence;  // that is compared with nothing
     m.fingerprint = at.during.fingerprint();
     report(std::move(m));
   }
@@ -259,13 +259,14 @@ class basic_tcp_context {
     return calls;
   }
   /// The same with the ranks of the whole group in its text.
-  failure placed(failure f) const noexcept {
-    if (part_ == nullptr) return f;
+  failure placed(const failure& f) const noexcept {
+    failure made{f.kind, f.peer, {}};
     try {
-      f.text += of_members(*part_->members());
-    } catch (...) {  // no memory: it must do without
+      made.text = f.text;
+      if (part_ != nullptr) made.text += of_members(*part_->members());
+    } catch (...) {  // no memory: it must do with less
     }
-    return f;
+    return made;
   }
   void lost_line(int rank, std::string_view what) noexcept {
     TUTTI_FAULT_POINT("tcp.group.lost");

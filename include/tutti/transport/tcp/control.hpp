@@ -206,6 +206,7 @@ class tcp_control {
     m.kind = control_kind::answers;
     m.ticket = question.ticket;
     m.text = owner_->trouble();
+    const bool to_come = question.group != 0 && owner_->is_to_come(question.group);  // asked first, as below
     const auto part = question.group == 0 ? nullptr : owner_->part(question.group);
     if (question.group == 0 || part != nullptr) {
       const call_log& log = part == nullptr ? owner_->calls() : part->log;
@@ -215,7 +216,7 @@ class tcp_control {
         m.calls = part == nullptr ? std::make_shared<recorded_calls>(owner_->messages(), rank_)
                                   : std::make_shared<recorded_calls>(part->messages, part->rank_of(rank_));
       if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
-    } else if (!owner_->is_to_come(question.group)) {
+    } else if (!to_come) {
       m.number = UINT64_MAX;  // it made all its calls, long ago
     }
     report(std::move(m));
@@ -239,8 +240,10 @@ class tcp_control {
   }
   /// Whether this rank has come so far, or never will.
   bool looked(const watch& w) {
+    const bool to_come = w.group != 0 && owner_->is_to_come(w.group);  // asked first: it may come any moment
     const auto part = w.group == 0 ? nullptr : owner_->part(w.group);
-    if (w.group != 0 && part == nullptr && owner_->is_to_come(w.group)) return false;
+    if (part == nullptr && to_come) return false;
+    if (part != nullptr && part->rank_of(w.asker) < 0) return true;
     // Before its calls are looked at: then all are there.
     const bool gone = w.group != 0 && (part == nullptr || part->has_left_here());
     control_message m;

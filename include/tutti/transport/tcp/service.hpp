@@ -118,14 +118,16 @@ class tcp_service {
   }
   /// The same of a failure of one communicator.
   void fail(const tcp_part_state& part, const failure& f, std::chrono::milliseconds patience) noexcept {
-    post([this, group = part.number(), members = part.members(), f, patience] {
-      control_message m = control_message::of(control_kind::failed, f);
-      m.group = group;
-      m.members = members;
-      control_.report(std::move(m));
-      const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
-      timer->async_wait([this, timer, group, f](const asio::error_code& wrong) {
-        if (!wrong) state_->fail(group, f);
+    attempt([&] {
+      asio::post(io_, [this, group = part.number(), members = part.members(), f, patience] {
+        control_message m = control_message::of(control_kind::failed, f);
+        m.group = group;
+        m.members = members;
+        control_.report(std::move(m));
+        const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
+        timer->async_wait([this, timer, group, f](const asio::error_code& wrong) {
+          if (!wrong) state_->fail(group, f);
+        });
       });
     });
   }

@@ -53,7 +53,7 @@ class tcp_waiting {
   void awake() {
     progressed();
     started_ = {};
-    looked_around_ = false;
+    looked_at_ = -1;
     left_seen_ = -1;
   }
 
@@ -113,7 +113,9 @@ class tcp_waiting {
     if (waited_ < patience) return;
     look_for_left();
     group_->look_for_stalls(now);
-    if (std::exchange(looked_around_, true)) return;
+    if (looked_at_ == awaited_ || (looked_at_ >= 0 && now - looked_when_ < patience)) return;
+    looked_at_ = awaited_;
+    looked_when_ = now;
     TUTTI_FAULT_POINT("tcp_waiting.look_around");
     group_->look_around(here());
   }
@@ -121,8 +123,11 @@ class tcp_waiting {
   /// What a rank has sent before it left has come once its connection has ended; the news of its leaving may come
   /// before. One that does not end within the tuning's `grace` is given up.
   void look_for_left() {
-    if (!call_.is_message() && group_->never_calls(awaited_, call_.sequence)) give_up();
-    if (!group_->has_left(awaited_)) return;
+    // A message may still be on its way: who has left a communicator is then like one that has left the group.
+    const bool message = call_.is_message();
+    const bool gone = group_->never_calls(awaited_, message ? UINT64_MAX : call_.sequence);
+    if (gone && !message) give_up();
+    if (!gone && !group_->has_left(awaited_)) return;
     const connection_type& c = group_->connection(awaited_);
     const auto now = clock::now();
     if (left_seen_ != awaited_) {
@@ -168,7 +173,7 @@ class tcp_waiting {
   /// Milliseconds.
   int nap() const {
     auto longest =
-        std::chrono::nanoseconds(!looked_around_ || left_seen_ >= 0 ? patience : group_->tuning().longest_nap);
+        std::chrono::nanoseconds(looked_at_ != awaited_ || left_seen_ >= 0 ? patience : group_->tuning().longest_nap);
     if (longest_nap_ < longest) longest = longest_nap_;
     if (*limit_ > std::chrono::nanoseconds::zero() && *limit_ - waited_ < longest) longest = *limit_ - waited_;
     return static_cast<int>((longest.count() + 999'999) / 1'000'000);
@@ -188,7 +193,8 @@ class tcp_waiting {
   bool gives_way_;  // to others between looks: one of them may be the rank that it waits for
   unsigned idle_ = 0;
   unsigned glances_ = 0;
-  bool looked_around_ = false;
+  int looked_at_ = -1;  // whom it has asked, while it waited, what it calls
+  clock::time_point looked_when_{};
   int left_seen_ = -1;  // whom this rank has seen to be gone while it waited for it
   clock::time_point left_since_{};
   clock::time_point started_{};

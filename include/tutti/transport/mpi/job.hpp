@@ -85,11 +85,11 @@ class mpi_job {
   void close() noexcept {
     at_end_.leave();
     if (std::exchange(gone_, true) || mpi_finalized()) return;
+    for (retired_group& each : retired_) MPI_Comm_free(&each.comm);
     if (borrowed_) {
       MPI_Comm_set_errhandler(comm_, user_handler_);
       MPI_Errhandler_free(&user_handler_);
     } else {
-      for (retired_group& each : retired_) MPI_Comm_free(&each.comm);
       MPI_Comm_free(&comm_);
     }
   }

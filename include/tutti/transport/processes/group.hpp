@@ -377,7 +377,10 @@ class processes_group : public processes_membership {
 
   /// This rank's part in a subgroup has ended.
   static void end(processes_group* part) noexcept {
-    if (part->family_->head->failed.there()) part->look_for_dead();
+    if (part->family_->head->failed.there()) try {
+        part->look_for_dead();
+      } catch (...) {  // no memory: what it has is not given back then
+      }
     part->end_membership();
     delete part;
   }

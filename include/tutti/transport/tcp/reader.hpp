@@ -68,8 +68,9 @@ class tcp_reader {
   /// It has been taken from where it was asked for, or is not wanted any more: then what still comes of it has no place
   /// to go. Where that means that the whole group has failed, nothing more can be read; else it is forgotten.
   void forget(std::uint64_t id) noexcept {
-    tcp_lane_end& l = lane(id);  // there is one
-    if (l.to == nullptr) return;
+    tcp_lane_end* const asked = find(id);
+    if (asked == nullptr || asked->to == nullptr) return;
+    tcp_lane_end& l = *asked;
     if (left_ != 0 && to_ != nullptr && lane_ == &l) [[unlikely]]
       interrupt(id);
     forget(l);

@@ -57,6 +57,7 @@ class mpi_group : public mpi_listener {
         members_(members.size()),
         gone_after_(members.size()) {
     job_->may_be_deaf();
+    job_->free_retired();
     for (std::size_t i = 0; i < members.size(); ++i) members_[i] = of.in_job(members[i]);
     MPI_Group all = MPI_GROUP_NULL;
     MPI_Group some = MPI_GROUP_NULL;

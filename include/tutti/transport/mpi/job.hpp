@@ -172,6 +172,12 @@ class mpi_job {
       retired_.push_back({group, awaited, comm});
     }
   }
+  /// Before one more is made: MPICH has 2048 in all.
+  void free_retired() {
+    poll();
+    if (retired_.size() > most_retired)
+      poll_until([this] { return retired_.size() <= most_retired; }, std::chrono::seconds(1));
+  }
   void abandon(MPI_Comm comm) {
     if (comm != comm_) abandoned_.push_back(comm);
   }
@@ -206,6 +212,7 @@ class mpi_job {
   }
 
  private:
+  static constexpr std::size_t most_retired = 128;
   struct retired_group {
     int group;
     int awaited;  // ranks that have not told yet that they have left

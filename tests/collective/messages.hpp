@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,29 @@
 #include "communicator/outcome.hpp"
 
 namespace test {
+
+/// What three ranks that are processes do, of which rank 1 is killed while rank 0 sends it so many numbers, and rank 2
+/// waits for `received` of its.
+template <class Comm>
+void exchange_with_killed(Comm& comm, std::size_t received, std::size_t sent) {
+  std::vector<int> data(received);
+  if (comm.rank() == 1) {
+    tutti::send(comm, 0, std::array{1});
+    std::raise(SIGKILL);
+  }
+  std::array<int, 1> first{};
+  if (comm.rank() == 0) tutti::recv(comm, 1, first);
+  if (comm.rank() == 0) return tutti::send(comm, 1, std::vector<int>(sent));
+  tutti::recv(comm, 1, data);
+}
+/// What it comes to on the other two.
+template <class Outcomes>
+void check_killed(const Outcomes& killed) {
+  for (const int rank : {0, 2}) {
+    CHECK(killed.on(rank).kind == "peer_failed");
+    CHECK(killed.on(rank).peer == 1);
+  }
+}
 
 /// `outcomes_of(ranks, work)` runs `work(comm)` on so many ranks, and returns what it came to on each.
 template <class Comm>

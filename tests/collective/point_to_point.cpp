@@ -13,7 +13,6 @@
 
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <vector>
 
@@ -35,21 +34,9 @@ TEST_CASE("messages between processes") {
   }}.everything();
 
   for (const std::size_t count : {1U, 100000U}) {
-    const auto killed = outcomes_of_processes(3, [=](process_communicator& comm, rank_report&) {
-      std::vector<int> data(count);
-      if (comm.rank() == 1) {
-        tutti::send(comm, 0, std::array{1});
-        std::raise(SIGKILL);
-      }
-      std::array<int, 1> first{};
-      if (comm.rank() == 0) tutti::recv(comm, 1, first);
-      if (comm.rank() == 0) return tutti::send(comm, 1, std::vector<int>(1000000));
-      tutti::recv(comm, 1, data);
-    });
-    for (const int rank : {0, 2}) {
-      CHECK(killed.on(rank).kind == "peer_failed");
-      CHECK(killed.on(rank).peer == 1);
-    }
+    const auto killed = outcomes_of_processes(
+        3, [=](process_communicator& comm, rank_report&) { exchange_with_killed(comm, count, 1000000); });
+    check_killed(killed);
   }
 }
 

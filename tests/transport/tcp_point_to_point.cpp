@@ -6,10 +6,7 @@
 #include <tutti/run_tcp.hpp>
 #include <tutti/tutti.hpp>
 
-#include <array>
-#include <csignal>
 #include <cstddef>
-#include <vector>
 
 #include "collective/messages.hpp"
 #include "deadline.hpp"
@@ -27,20 +24,8 @@ TEST_CASE("messages over TCP") {
 TEST_CASE("A1 a rank over TCP that is killed while others send to it and receive from it") {
   const alarm_limit limit(60);  // without a thread, since ranks are forked
   for (const std::size_t count : {1U, 1000000U}) {
-    const auto killed = outcomes_on_processes(3, {}, [=](tcp_communicator& comm, rank_report&) {
-      std::vector<int> data(count);
-      if (comm.rank() == 1) {
-        tutti::send(comm, 0, std::array{1});
-        std::raise(SIGKILL);
-      }
-      std::array<int, 1> first{};
-      if (comm.rank() == 0) tutti::recv(comm, 1, first);
-      if (comm.rank() == 0) return tutti::send(comm, 1, std::vector<int>(10000000));
-      tutti::recv(comm, 1, data);
-    });
-    for (const int rank : {0, 2}) {
-      CHECK(killed.on(rank).kind == "peer_failed");
-      CHECK(killed.on(rank).peer == 1);
-    }
+    const auto killed = outcomes_on_processes(
+        3, {}, [=](tcp_communicator& comm, rank_report&) { exchange_with_killed(comm, count, 10000000); });
+    check_killed(killed);
   }
 }

@@ -55,11 +55,12 @@ set(configure "${CMAKE_COMMAND}" -S "${source}/tests/consumer" -G "${generator}"
 set(with_asio "-DTUTTI_ASIO_INCLUDE_DIR=${asio}")
 set(without_asio "-DTUTTI_ASIO_INCLUDE_DIR=${scratch}/nowhere" -DCMAKE_DISABLE_FIND_PACKAGE_asio=TRUE)
 set(without_openssl -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=TRUE)
-set(without_mpi -DCMAKE_DISABLE_FIND_PACKAGE_MPI=TRUE)
+# A compiler of MPI's that answers nothing: find_package(MPI) looks, and finds none.
+set(without_mpi -DMPI_CXX_COMPILER=/bin/false)
 
 # That the consumer can be configured with these arguments; that it then builds and runs.
 function(configures)
-  execute_process(COMMAND ${configure} -B "${scratch}/build" -DTCP=OFF -DTLS=OFF -DMPI=OFF ${ARGN}
+  execute_process(COMMAND ${configure} -B "${scratch}/build" -UMPI_* -DTCP=OFF -DTLS=OFF -DMPI=OFF -DNO_MPI=OFF ${ARGN}
                   COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 function(works)
@@ -109,7 +110,7 @@ if(how STREQUAL find_package)
   endif()
 else()
   # Targets of a folder are those that were installed: that they are there is enough.
-  works(${without_asio})
+  works(${without_asio} ${without_mpi} -DNO_MPI=ON)
   stops("TUTTI_MPI is ON, but no MPI was found" -DTUTTI_MPI=ON ${without_mpi})
   stops("TUTTI_TCP is ON, but Asio 1.22 or newer was not found" -DTUTTI_TCP=ON ${without_asio})
   if(mpi)

@@ -10,9 +10,13 @@
 
 #include <doctest/doctest.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -180,6 +184,48 @@ TEST_CASE("messages wait for a connection") {
   bytes got(expected.size());
   REQUIRE(::recv(there.get(), got.data(), got.size(), MSG_WAITALL) == static_cast<ssize_t>(got.size()));
   CHECK(got == expected);
+}
+
+TEST_CASE("what is on its way to the same host is bounded where ranks share processors, and nowhere else") {
+  using tutti::detail::bound_local_queue, tutti::detail::socket_is_local;
+  const auto queue = [](int socket) {
+    int bytes = 0;
+    socklen_t size = sizeof bytes;
+    checked(getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, &size), "SO_SNDBUF");
+    return bytes;
+  };
+  for (const int ranks : {2, 4}) {
+    auto [local, local_too] = connected_pair(true);
+    CHECK(socket_is_local(local.get()));
+    const int before = queue(local.get());
+    tcp_connection c;
+    c.tune(tutti::detail::tcp_tuning::for_host(ranks, 2, std::chrono::microseconds(-1)));
+    c.establish(std::move(local));
+    CHECK(queue(c.descriptor()) == (ranks > 2 ? 256 << 10 : before));
+  }
+  const auto [nameless, nameless_too] = connected_pair(false);
+  CHECK_FALSE(socket_is_local(nameless.get()));
+
+  // From one address to another, as between hosts.
+  const auto made = [] {
+    return tutti::detail::descriptor_owner(checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket"));
+  };
+  const auto listener = made(), remote = made();
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  socklen_t length = sizeof address;
+  checked(bind(remote.get(), name, length), "bind");
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  checked(bind(listener.get(), name, length), "bind");
+  checked(listen(listener.get(), 1), "listen");
+  checked(getsockname(listener.get(), name, &length), "getsockname");
+  checked(connect(remote.get(), name, length), "connect");
+  const int grown = queue(remote.get());
+  CHECK_FALSE(socket_is_local(remote.get()));
+  bound_local_queue(remote.get(), 32 << 10);
+  CHECK(queue(remote.get()) == grown);
 }
 
 TEST_CASE("messages of several lanes arrive in every order of asking, in every portion") {

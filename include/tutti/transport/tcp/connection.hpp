@@ -32,8 +32,10 @@ class basic_tcp_connection {
   basic_tcp_connection& operator=(const basic_tcp_connection&) = delete;
   ~basic_tcp_connection() { close(); }
 
+  /// Before it is established.
   void tune(const tcp_tuning& tuning) {
     call_bytes_ = tuning.call_bytes;
+    local_queue_bytes_ = tuning.local_queue_bytes;
     reader_.most_kept = tuning.kept_bytes;
   }
   /// Which communicators there are beside the whole group; else there are none.
@@ -42,7 +44,10 @@ class basic_tcp_connection {
   // ---- Any thread
 
   /// Takes over a connected stream socket, of which nothing has been read yet. Once.
-  void establish(descriptor_owner socket) noexcept { socket_.store(socket.release(), std::memory_order_release); }
+  void establish(descriptor_owner socket) noexcept {
+    if (local_queue_bytes_ != 0) bound_local_queue(socket.get(), local_queue_bytes_);
+    socket_.store(socket.release(), std::memory_order_release);
+  }
   /// The same from a socket of Asio, or what gives its descriptor away likewise.
   template <class Socket>
   void establish(Socket&& socket) requires requires {
@@ -305,6 +310,7 @@ class basic_tcp_connection {
   int error_ = 0;  // of reading
   int write_error_ = 0;
   std::size_t call_bytes_ = std::size_t{256} << 10;
+  std::size_t local_queue_bytes_ = 0;
   std::size_t unread_ = 0;  // bytes written since this end last read
   std::atomic<std::uint64_t> written_{1};
   std::uint64_t received_ = 1;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 
 namespace tutti::detail {
 
@@ -57,6 +59,28 @@ inline socket_result socket_read(int socket, iovec* to, std::size_t parts) noexc
   socket_result result = socket_outcome(got);
   result.ended = got == 0;
   return result;
+}
+
+/// Whether a connected socket leads to the host it is on: both its ends have the same address.
+inline bool socket_is_local(int socket) noexcept {
+  sockaddr_storage ends[2] = {};
+  socklen_t sizes[2] = {sizeof ends[0], sizeof ends[1]};
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&ends[0]), &sizes[0]) != 0 ||
+      ::getpeername(socket, reinterpret_cast<sockaddr*>(&ends[1]), &sizes[1]) != 0 ||
+      ends[0].ss_family != ends[1].ss_family)
+    return false;
+  const auto same = [&](std::size_t at, std::size_t bytes) {
+    return std::memcmp(reinterpret_cast<const std::byte*>(&ends[0]) + at,
+                       reinterpret_cast<const std::byte*>(&ends[1]) + at, bytes) == 0;
+  };
+  if (ends[0].ss_family == AF_INET) return same(offsetof(sockaddr_in, sin_addr), sizeof(in_addr));
+  return ends[0].ss_family == AF_INET6 && same(offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr));
+}
+
+/// Bounds what is on its way on a socket to the same host; to others, the distance decides how much that must be.
+inline void bound_local_queue(int socket, std::size_t bytes) noexcept {
+  const int size = static_cast<int>(bytes);
+  if (socket_is_local(socket)) ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 }
 
 }  // namespace tutti::detail

@@ -16,6 +16,9 @@ struct tcp_tuning {
   std::size_t piece_bytes = std::size_t{256} << 10;
   /// At most in one system call.
   std::size_t call_bytes = std::size_t{256} << 10;
+  /// What the system is asked to hold of what a rank sends to another of this host; it takes the double. 0: as it
+  /// likes.
+  std::size_t local_queue_bytes = 0;
   /// What may be kept of one lane and peer before it is received; then the peer is asked to pause.
   std::size_t kept_bytes = std::size_t{512} << 10;
   /// How long what a rank sent before it left may still be on its way.
@@ -30,6 +33,9 @@ struct tcp_tuning {
     tcp_tuning made;
     constexpr std::chrono::microseconds most = std::chrono::hours(24 * 365 * 10);
     made.crowded = ranks > processors;
+    // Who takes turns finds in the cache what has just been written, if it is not more: among 4 ranks on 2 processors
+    // allreduce of 2 to 16 MiB took a quarter less time. With a processor each, a longer queue lets both go on.
+    if (made.crowded) made.local_queue_bytes = std::size_t{128} << 10;
     made.busy_poll = asked.count() >= 0 ? std::chrono::nanoseconds(asked < most ? asked : most)
                      : made.crowded     ? std::chrono::nanoseconds(0)
                                         : std::chrono::nanoseconds(std::chrono::milliseconds(8));

@@ -245,7 +245,8 @@ class processes_group : public processes_membership {
   /// This rank's end of a subgroup goes.
   void depart(bool by_exception) noexcept {
     if (!guard_.armed()) return;  // what a copy of the process has is nobody's
-    if (by_exception) {
+    if (by_exception && in_whole(rank_).stage.load(std::memory_order_relaxed) != rank_stage::left) {
+      state(rank_).unwound.leave(true);
       unwinding_ = true;
       family_->unwinding = true;
       return;

@@ -34,8 +34,8 @@ class processes_membership {
     const int next = next_group(rank);
     const rank_stage stage = state(rank).stage.load(std::memory_order_acquire);
     if (stage == rank_stage::left) return true;
-    return !is_whole() &&
-           (never_comes(stage, next) || in_whole(rank).stage.load(std::memory_order_acquire) == rank_stage::left);
+    return !is_whole() && (never_comes(stage, next) || state(rank).unwound.over() ||
+                           in_whole(rank).stage.load(std::memory_order_acquire) == rank_stage::left);
   }
   bool has_attached(int rank) { return state(rank).stage.load(std::memory_order_acquire) != rank_stage::absent; }
   /// The smallest number above those of all groups that the rank was ever in.

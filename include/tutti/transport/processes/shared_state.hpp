@@ -7,6 +7,7 @@
 #include <tutti/core/process.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/departure.hpp>
 #include <tutti/transport/message_log.hpp>
 #include <tutti/transport/processes/failure_record.hpp>
 #include <tutti/transport/processes/piece_pool.hpp>
@@ -30,6 +31,7 @@ enum class rank_stage : std::uint32_t { absent, attached, left, gone };
 struct alignas(128) shared_rank {
   basic_doorbell<sharers::processes> bell;  // the whole's is used in all groups
   alignas(64) std::atomic<rank_stage> stage{rank_stage::absent};
+  departure unwound;  // it has left a subgroup while an exception passed
   // The last subgroup that was made here of which the rank is the first: number and place.
   std::atomic<std::uint64_t> subgroup{0};
   // In the whole only.

@@ -6,6 +6,7 @@
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/departure.hpp>
 #include <tutti/transport/message_log.hpp>
 #include <tutti/transport/rank_list.hpp>
 
@@ -134,24 +135,15 @@ class tcp_part_state : public tcp_context_state {
     const std::uint64_t end = ends_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
     return end != 0 && number >= end;
   }
-  /// This rank has; while an exception passes others are not told so for a while: they shall rather hear of that.
-  void leave_here(bool by_exception) noexcept {
-    const auto when = clock::now() + (by_exception ? longest_unwinding : std::chrono::nanoseconds(0));
-    left_at_.store(when.time_since_epoch().count(), std::memory_order_release);
-  }
-  bool has_left_here() const noexcept {
-    const clock::rep when = left_at_.load(std::memory_order_acquire);
-    return when != 0 && clock::now().time_since_epoch().count() >= when;
-  }
+  /// This rank has.
+  void leave_here(bool by_exception) noexcept { departure_.leave(by_exception); }
+  bool has_left_here() const noexcept { return departure_.over(); }
 
  private:
-  using clock = std::chrono::steady_clock;
-  static constexpr std::chrono::nanoseconds longest_unwinding = std::chrono::seconds(1);
-
   std::uint32_t number_;
   owned_array<std::atomic<std::uint64_t>> ends_;  // the number of the first call that a rank never makes; 0: none
   std::shared_ptr<const member_list> members_;
-  std::atomic<clock::rep> left_at_{0};
+  departure departure_;
 };
 
 }  // namespace tutti::detail

@@ -7,6 +7,7 @@
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
+#include <tutti/transport/departure.hpp>
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/message_log.hpp>
 #include <tutti/transport/rank_list.hpp>
@@ -35,6 +36,7 @@ struct alignas(128) rank_state {
   enum stages : unsigned char { absent, present, unwinding, left };
 
   std::atomic<stages> stage{absent};
+  departure unwound;  // it has left while an exception passed
   call_log log;
   message_log messages;
 };
@@ -100,7 +102,7 @@ class threads_group {
     const rank_state::stages stage = state(rank).stage.load(std::memory_order_acquire);
     if (stage == rank_state::left) return true;
     if (is_whole()) return false;
-    return never_comes(stage, next) || family_->whole->has_left(whole_rank(rank));
+    return never_comes(stage, next) || state(rank).unwound.over() || family_->whole->has_left(whole_rank(rank));
   }
   static void look_for_dead() {}
 
@@ -214,8 +216,9 @@ class threads_group {
     bool ended = false;
     {
       const std::lock_guard lock(family_->mutex);
-      if (by_exception) {
+      if (by_exception && is_running(rank)) {
         state(rank).stage.store(rank_state::unwinding, std::memory_order_release);
+        state(rank).unwound.leave(true);
         family_->rank(whole_rank(rank)).unwinding = true;
       } else {
         ended = remove(rank);
@@ -292,7 +295,12 @@ class threads_group {
       if (whole_rank(rank) == whole) return rank;
     return -1;
   }
-  /// A rank that is in later groups already was refused memory for this one.
+  /// Its function has not ended. The family is locked.
+  bool is_running(int rank) const {
+    threads_group* const whole = family_->whole;
+    return whole != nullptr && whole->state(whole_rank(rank)).stage.load(std::memory_order_relaxed) != rank_state::left;
+  }
+  /// A rank that may enter later groups only has missed this one.
   bool never_comes(rank_state::stages stage, int next) const {
     return stage == rank_state::absent && next > group_number_;
   }

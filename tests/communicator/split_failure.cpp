@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Ranks that leave communicators early: the others are told, and nothing is left behind.
+// Ranks that fail while communicators are made, or leave them early: the others are told, and nothing is left behind.
 
 #include <tutti/collective/split.hpp>
 
 #include <doctest/doctest.h>
 #include <tutti/tutti.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "communicator/interrupted.hpp"
 #include "communicator/outcome.hpp"
 #include "counted_new.hpp"
 #include "deadline.hpp"
@@ -24,6 +27,8 @@ namespace {
 using namespace test;
 using namespace std::chrono_literals;
 using communicator = tutti::communicator<tutti::threads>;
+using interrupted_communicator = tutti::communicator<interrupted<tutti::threads>>;
+static_assert(tutti::splitting_transport<interrupted<tutti::threads>>);
 
 /// A duplicate that can be ended when one likes.
 template <class Comm>
@@ -31,6 +36,13 @@ struct owned {
   explicit owned(Comm& parent) : comm(parent.dup()) {}
   Comm comm;
 };
+
+template <class Comm>
+int sum(Comm& comm, int value) {
+  std::vector<int> values(1, value);
+  tutti::allreduce<tutti::census>(comm, values, std::plus{});
+  return values[0];
+}
 
 void check_missed(const outcome& end, int peer) {
   CHECK(end.kind == "peer_failed");
@@ -40,6 +52,45 @@ void check_missed(const outcome& end, int peer) {
 }
 
 }  // namespace
+
+TEST_CASE("a rank that fails at the end of a division is missed by the others, and leaves nothing behind") {
+  const deadline limit{60s};
+  // The others wait in what they have made, or have left it by then.
+  for (const bool others_wait : {true, false}) {
+    CAPTURE(others_wait);
+    const long before = live_allocations.load();
+    {
+      std::vector<outcome> ends(3);
+      std::latch divided(1);
+      std::latch told(1);
+      std::atomic<int> whole{0};
+      tutti::detail::ranks<interrupted<tutti::threads>> all(3);
+      tutti::detail::run_ranks(all, [&](interrupted_communicator& comm) {
+        auto pair = comm.split(comm.rank() / 2);
+        auto& mine = ends[static_cast<std::size_t>(comm.rank())];
+        if (comm.rank() == 0) {
+          auto part = std::make_unique<owned<interrupted_communicator>>(pair);
+          if (!others_wait) part.reset();
+          divided.count_down();
+          if (others_wait) mine = outcome_of([&] { tutti::barrier(part->comm); });
+          told.count_down();
+        } else if (comm.rank() == 1) {
+          before_the_end = [&] {
+            divided.wait();
+            throw std::runtime_error("no shoes");
+          };
+          mine = outcome_of([&] { const auto part = pair.dup(); });
+          told.wait();
+        }
+        if (sum(comm, 1) == 3) ++whole;
+      });
+      CHECK(ends[1] == outcome{"other", "no shoes", -1});
+      if (others_wait) check_missed(ends[0], 1);
+      CHECK(whole == 3);
+    }
+    CHECK(live_allocations.load() == before);
+  }
+}
 
 TEST_CASE("of a rank that leaves communicators by an exception that it catches the others hear soon") {
   const deadline limit{60s};

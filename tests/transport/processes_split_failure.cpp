@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Ranks of processes that leave communicators early: the others are told.
+// Ranks of processes that fail while communicators are made, or leave them early: the others are told.
 
 #include <tutti/collective/split.hpp>
 
@@ -11,11 +11,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "child_process.hpp"
+#include "communicator/interrupted.hpp"
 #include "communicator/outcome.hpp"
 #include "deadline.hpp"
 #include "transport/processes_run.hpp"
@@ -26,6 +29,18 @@ namespace {
 using namespace test;
 using namespace std::chrono_literals;
 using comm_type = process_communicator;
+using interrupted_processes = interrupted<tutti::processes>;
+static_assert(tutti::splitting_transport<interrupted_processes>);
+
+void expect(bool right, const char* what) {
+  if (!right) throw std::logic_error(what);
+}
+template <class Comm>
+int sum(Comm& comm, int value) {
+  std::vector<int> values(1, value);
+  tutti::allreduce<tutti::census>(comm, values, std::plus{});
+  return values[0];
+}
 
 /// What happens on one rank, and others wait for.
 class event {
@@ -47,6 +62,43 @@ void check_missed(const outcome& end, int peer) {
 }
 
 }  // namespace
+
+TEST_CASE("a process that fails at the end of a division is missed by those who have ended it") {
+  const alarm_limit limit(60);
+  shared_with_children<rank_report> ends(3);
+  event divided, told;
+  tutti::detail::processes_group group(3);
+  std::vector<int> codes(3, -1);
+  tutti::detail::run_forked(
+      3,
+      [&](int rank) {
+        group.attach(rank);
+        tutti::communicator<interrupted_processes> comm(interrupted_processes(group, rank));
+        auto pair = comm.split(rank / 2);
+        if (rank == 0) {
+          auto part = pair.dup();
+          divided.set();
+          ends[rank].write(outcome_of([&] { tutti::barrier(part); }));
+          told.set();
+        } else if (rank == 1) {
+          before_the_end = [&] {
+            divided.wait();
+            throw std::runtime_error("no shoes");
+          };
+          ends[rank].write(outcome_of([&] { const auto part = pair.dup(); }));
+          told.wait();
+        }
+        expect(sum(comm, 1) == 3, "the whole goes on");
+        auto again = comm.dup();
+        expect(sum(again, 1) == 3, "and is divided again");
+        group.leave(rank);
+      },
+      [](int, const char*) {},
+      [&](const tutti::detail::process_end& end) { codes[static_cast<std::size_t>(end.rank)] = end.code; });
+  CHECK(codes == std::vector<int>(3, 0));
+  CHECK(ends[1].read() == outcome{"other", "no shoes", -1});
+  check_missed(ends[0].read(), 1);
+}
 
 TEST_CASE("of a process that leaves communicators by an exception that it catches the others hear soon") {
   const alarm_limit limit(60);

@@ -39,38 +39,40 @@ struct division {
 inline constexpr call_signature split_signature{"split", name_of<bruck>(), {}, {}, sizeof(division_choice)};
 inline constexpr call_signature dup_signature{"dup", name_of<bruck>(), {}, {}, sizeof(division_choice)};
 
-/// Those of one colour by key, those of one key by rank. The list lies in the communicator's scratch memory.
+/// Those of one colour by key, those of one key by rank. The list lies in the communicator's scratch memory, which is
+/// taken before anything is sent: once ranks may have agreed, none of them fails here alone.
 template <class Comm>
 division divide(Comm& comm, const call_signature& signature, int color, int key, call_site where) {
   using schedule_type = schedule_for<collective::allgather, bruck>;
   const auto ranks = static_cast<std::size_t>(comm.size());
   auto* const choices = scratch_for<division_choice>(comm.scratch(), ranks);
+  int* const list = scratch_for<int>(comm.scratch(), ranks);
   choices[comm.rank()] = {color, key, comm.transport().next_group()};
   const buffers<division_choice> memory{.in = choices, .out = choices};
   const schedule_type schedule = make_schedule<schedule_type>(-1);
-  run_schedule(comm, comm.next_call(signature, 1, -1, where), schedule,
-               storage_for<division_choice, schedule_type>(memory, ranks, schedule.blocks(comm.size()), comm.rank(),
-                                                           comm.scratch()),
-               no_operation{}, false);
-  division made;
-  std::size_t members = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    made.number = std::max(made.number, choices[rank].next_group);
-    if (choices[rank].color == color) ++members;
+  try {
+    run_schedule(comm, comm.next_call(signature, 1, -1, where), schedule,
+                 storage_for<division_choice, schedule_type>(memory, ranks, schedule.blocks(comm.size()), comm.rank(),
+                                                             comm.scratch()),
+                 no_operation{}, false);
+  } catch (...) {
+    if constexpr (requires { comm.transport().miss_groups(); }) comm.transport().miss_groups();
+    throw;
   }
+  division made;
+  for (std::size_t rank = 0; rank < ranks; ++rank) made.number = std::max(made.number, choices[rank].next_group);
   if (made.number == INT_MAX)
     throw resource_error(message() << signature.collective << " on rank " << comm.rank() << " of " << comm.size()
                                    << ": its ranks have been in " << INT_MAX
                                    << " communicators, and no number is left");
   if (color < 0) return made;
-  int* const list = scratch_for<int>(comm.scratch(), members);
   int* end = list;
   for (int rank = 0; rank < comm.size(); ++rank)
     if (choices[rank].color == color) *end++ = rank;
   std::sort(list, end, [choices](int a, int b) {
     return choices[a].key != choices[b].key ? choices[a].key < choices[b].key : a < b;
   });
-  made.members = {list, members};
+  made.members = {list, end};
   return made;
 }
 

@@ -104,7 +104,9 @@ class communicator {
   /// ceil(log2 p) rounds.
   ///
   /// Throws `usage_error`, before anything is sent, if the colour is negative; `resource_error` if the system refuses
-  /// memory. Defined in tutti/collective/split.hpp, which tutti/tutti.hpp includes.
+  /// memory. Where it throws on some ranks only, the others may get their ends of the new communicator, and throw
+  /// `peer_failed` when they wait there for one that has none. Defined in tutti/collective/split.hpp, which
+  /// tutti/tutti.hpp includes.
   [[nodiscard]] communicator split(int color, int key = 0, call_site where = call_site::current());
   /// The same where a rank may be in none: it gets nothing where its colour is `tutti::undefined`.
   [[nodiscard]] std::optional<communicator> split(std::optional<int> color, int key = 0,

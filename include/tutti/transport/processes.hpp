@@ -59,6 +59,7 @@ class processes {
     made.exceptions_ = std::uncaught_exceptions();
     return made;
   }
+  void miss_groups() noexcept { group_->miss_groups(); }
   cost_parameters costs() const { return costs_where(group_->crowded()); }
   /// As between threads, but that a byte is copied twice. `crowded`: there are fewer processors than ranks.
   static cost_parameters costs_where(bool crowded) { return {crowded ? 4e-6 : 600e-9, 30e-9, 0.1e-9, 0.0003e-9}; }

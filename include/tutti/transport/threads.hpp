@@ -53,6 +53,7 @@ class threads {
     made.exceptions_ = std::uncaught_exceptions();
     return made;
   }
+  void miss_groups() noexcept { group_->miss_groups(rank_); }
   /// Measured between cores of one socket; where ranks take turns on a core, a round costs a turn of each.
   cost_parameters costs() const { return {group_->policy().crowded ? 4e-6 : 600e-9, 30e-9, 0.05e-9, 0.0003e-9}; }
 

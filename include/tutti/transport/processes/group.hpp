@@ -236,9 +236,7 @@ class processes_group : public processes_membership {
       in_whole(rank_).next_group.store(number + 1, std::memory_order_release);
       return made;
     } catch (...) {
-      // The others get theirs, and find that this rank does not come.
-      in_whole(rank_).next_group.store(number + 1, std::memory_order_release);
-      for (const int member : members) bell(member).wake();
+      miss_groups_before(number + 1);
       throw;
     }
   }

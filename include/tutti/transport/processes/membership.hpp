@@ -8,7 +8,9 @@
 #include <tutti/transport/processes/segment.hpp>
 #include <tutti/transport/processes/shared_state.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -40,6 +42,13 @@ class processes_membership {
   bool has_attached(int rank) { return state(rank).stage.load(std::memory_order_acquire) != rank_stage::absent; }
   /// The smallest number above those of all groups that the rank was ever in.
   int next_group(int rank) { return in_whole(rank).next_group.load(std::memory_order_acquire); }
+  /// This rank comes to no group that ranks of this one have agreed on so far.
+  void miss_groups() noexcept {
+    if (!family_->guard.armed()) return;
+    int next = 0;
+    for (int rank = 0; rank < size_; ++rank) next = std::max(next, next_group(rank));
+    miss_groups_before(next == INT_MAX ? next : next + 1);
+  }
 
  protected:
   /// The whole.
@@ -91,6 +100,12 @@ class processes_membership {
     }
   }
 
+  /// The others get theirs of these groups, and find that this rank does not come.
+  void miss_groups_before(int number) noexcept {
+    in_whole(rank_).next_group.store(number, std::memory_order_release);
+    wake_all();
+  }
+
   /// This rank has left a subgroup, and uses nothing of it any more. Those who cannot leave by themselves count too.
   void end_membership() noexcept {
     int out = 1;
@@ -117,7 +132,7 @@ class processes_membership {
   int rank_ = -1;
 
  private:
-  /// A rank that is in later groups already was refused memory for this one.
+  /// A rank that may enter later groups only has missed this one.
   bool never_comes(rank_stage stage, int next) const { return stage == rank_stage::absent && next > group_number_; }
 
   /// Finds this subgroup in the place of the last one that has the same parent and the same first rank, or makes it.

@@ -16,9 +16,11 @@
 #include <tutti/transport/shared_memory/lane.hpp>
 #include <tutti/transport/threads/family.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -190,9 +192,8 @@ class threads_group {
   /// The group of that number of these ranks, which that rank, one of them, enters as the second of the pair.
   std::pair<threads_group*, int> subgroup(int rank, int number, std::span<const int> members) {
     settle_departures(rank);
-    std::atomic<int>& next = family_->rank(whole_rank(rank)).next_group;
-    const std::lock_guard lock(family_->mutex);
     try {
+      const std::lock_guard lock(family_->mutex);
       threads_group* g = family_->groups;
       while (g != nullptr && (g->group_number_ != number || g->whole_rank(0) != whole_rank(members[0]))) g = g->next_;
       if (g == nullptr) {
@@ -202,14 +203,18 @@ class threads_group {
       }
       const int place = g->number_of(whole_rank(rank));
       g->state(place).stage.store(rank_state::present, std::memory_order_release);
-      next.store(number + 1, std::memory_order_release);
+      family_->rank(whole_rank(rank)).next_group.store(number + 1, std::memory_order_release);
       return {g, place};
     } catch (...) {
-      // The others get theirs, and find that this rank does not come.
-      next.store(number + 1, std::memory_order_release);
-      wake_all();
+      miss_groups_before(rank, number + 1);
       throw;
     }
+  }
+  /// The rank comes to no group that ranks of this one have agreed on so far.
+  void miss_groups(int rank) noexcept {
+    int next = 0;
+    for (int other = 0; other < size_; ++other) next = std::max(next, next_group(other));
+    miss_groups_before(rank, next == INT_MAX ? next : next + 1);
   }
   /// A rank's end of a subgroup goes.
   void depart(int rank, bool by_exception) noexcept {
@@ -310,9 +315,28 @@ class threads_group {
       if (!condition(s)) return false;
     return true;
   }
+  /// The others get theirs of these groups, and find that the rank does not come.
+  void miss_groups_before(int rank, int number) noexcept {
+    const int me = whole_rank(rank);
+    threads_group* over = nullptr;
+    {
+      const std::lock_guard lock(family_->mutex);
+      family_->rank(me).next_group.store(number, std::memory_order_release);
+      for (threads_group* g = family_->groups; g != nullptr;) {
+        threads_group* const next = g->next_;
+        if (g->number_of(me) >= 0 && g->unlist_if_over()) g->next_ = std::exchange(over, g);
+        g = next;
+      }
+    }
+    while (over != nullptr) delete std::exchange(over, over->next_);
+  }
   /// The rank has left this subgroup; whether all have, and it is out of the family's list. The family is locked.
   bool remove(int rank) {
     state(rank).stage.store(rank_state::left, std::memory_order_release);
+    return unlist_if_over();
+  }
+  /// Whether nobody is in this subgroup or comes to it any more, and it is out of the family's list; else wakes all.
+  bool unlist_if_over() {
     for (int other = 0; other < size_; ++other) {
       const int next = next_group(other);
       const rank_state::stages stage = state(other).stage.load(std::memory_order_acquire);

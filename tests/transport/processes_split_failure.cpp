@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Ranks of processes that fail while communicators are made, or leave them early: the others are told.
+// Ranks of processes that fail, die or abort while communicators are made, or leave them early: the others are told,
+// and nothing is left behind.
 
 #include <tutti/collective/split.hpp>
 
@@ -8,10 +9,16 @@
 #include <tutti/run_processes.hpp>
 #include <tutti/tutti.hpp>
 
+#include <signal.h>
+#include <unistd.h>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -59,6 +66,15 @@ void check_missed(const outcome& end, int peer) {
   CHECK(end.peer == peer);
   CHECK_MESSAGE(contains(end.text, "rank " + std::to_string(peer) + " left while rank "), end.text);
   CHECK_MESSAGE(contains(end.text, " of barrier by "), end.text);
+}
+
+/// The names of shared memory that may be ours.
+std::set<std::string> names_of_memory() {
+  std::set<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", none))
+    if (const std::string name = entry.path().filename().string(); name.starts_with("tutti-")) names.insert(name);
+  return names;
 }
 
 }  // namespace
@@ -128,4 +144,57 @@ TEST_CASE("of a process that leaves communicators by an exception that it catche
       CHECK(ended.steps_of(rank) == 1);
     }
   }
+}
+
+TEST_CASE("a process that aborts or dies before it comes to a new communicator is named there") {
+  const alarm_limit limit(120);
+  const std::array<int, 3> members{2, 1, 0};
+  const auto names = names_of_memory();
+  enum class way { aborts_and_stays_out, aborts_and_comes, dies };
+  for (const way how : {way::aborts_and_stays_out, way::aborts_and_comes, way::dies}) {
+    for (const bool others_first : {true, false}) {
+      CAPTURE(static_cast<int>(how));
+      CAPTURE(others_first);
+      const shared_with_children<rank_report> ends(3);
+      event come, done, told;
+      const auto ended = outcomes_of_processes(3, [&](comm_type& comm, rank_report&) {
+        rank_report& mine = ends[comm.rank()];
+        // All have agreed on the new communicator by now.
+        if (comm.rank() == 2) {
+          if (others_first) come.wait(2);
+          if (how == way::dies) {
+            done.set();
+            kill(getpid(), SIGKILL);
+          }
+          comm.abort("enough");
+          done.set();
+          if (how == way::aborts_and_comes) {
+            comm_type part(comm.transport().subgroup(1, members));
+            mine.write(outcome_of([&] { tutti::barrier(part); }));
+          }
+          told.wait(2);
+          return;
+        }
+        if (!others_first) done.wait();
+        comm_type part(comm.transport().subgroup(1, members));
+        come.set();
+        mine.write(outcome_of([&] {
+          for (;;) tutti::barrier(part);
+        }));
+        told.set();
+      });
+      CHECK(ended.run.kind == "peer_failed");
+      CHECK(ended.run.peer == 2);
+      for (const int rank : {0, 1, 2}) {
+        if (rank == 2 && how != way::aborts_and_comes) continue;
+        const outcome end = ends[rank].read();
+        CAPTURE(end.text);
+        CHECK(end.kind == "peer_failed");
+        CHECK(end.peer == 0);
+        CHECK(contains(end.text, how == way::dies ? ") has ended without a word" : "rank 0 aborted: enough"));
+        CHECK(contains(end.text, " (ranks of a communicator of ranks 2, 1, 0)"));
+      }
+    }
+  }
+  CHECK(names_of_memory() == names);
 }

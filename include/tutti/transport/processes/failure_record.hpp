@@ -23,6 +23,7 @@ class failure_record {
     errc kind;
     std::int32_t peer;
     std::uint32_t length;
+    bool ends_writer;
     char text[most_text];
   };
 
@@ -31,12 +32,13 @@ class failure_record {
   bool readable() const noexcept { return shown_.load(std::memory_order_acquire) != 0; }
 
   /// Writes a note, of which only this writer (a rank, or -1) knows, and shows it, unless another is shown by then;
-  /// whether it is this one.
-  bool show(note& mine, int writer, const failure& what) noexcept {
+  /// whether it is this one. `ends_writer`: it is how the writer came to its end.
+  bool show(note& mine, int writer, const failure& what, bool ends_writer) noexcept {
     std::uint32_t none = shown_.load(std::memory_order_acquire);
     if (none != 0) return false;
     mine.kind = what.kind;
     mine.peer = what.peer;
+    mine.ends_writer = ends_writer;
     mine.length = static_cast<std::uint32_t>(what.text.size() < most_text ? what.text.size() : most_text);
     TUTTI_FAULT_POINT("failure.writing");
     std::memcpy(mine.text, what.text.data(), mine.length);

@@ -72,7 +72,8 @@ class processes_family {
   // Ends of groups went while an exception passed, and nobody knows yet how far it goes.
   bool unwinding = false;
 
-  std::mutex mutex;  // of all that follows: another thread of this process may abort
+  std::mutex mutex;   // of all that follows: another thread of this process may abort
+  std::string ended;  // how this rank came to its end, if it failed; what follows its number in texts
   processes_group* whole = nullptr;
   processes_group* groups = nullptr;  // the others that this process is in, a list
   int users = 1;

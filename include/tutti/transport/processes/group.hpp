@@ -177,7 +177,7 @@ class processes_group : public processes_membership {
     if (!guard_.armed()) fork_guard::refuse(rank_);
   }
   /// The group becomes unusable; the first reason stays. Wakes everyone.
-  [[gnu::noinline, gnu::cold]] void fail(failure f) noexcept {
+  [[gnu::noinline, gnu::cold]] void fail(failure f, bool ends_this_rank = false) noexcept {
     if (!guard_.armed()) return;
     if (!is_whole()) try {
         f.text += of_members(members());
@@ -185,7 +185,7 @@ class processes_group : public processes_membership {
       }
     {
       const std::lock_guard lock(noting_);  // another thread of this process may abort
-      if (head_->failed.show(note_of(rank_), rank_, f)) wake_all();
+      if (head_->failed.show(note_of(rank_), rank_, f, ends_this_rank)) wake_all();
     }
     // The memory that others read is written again only after that.
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -208,8 +208,12 @@ class processes_group : public processes_membership {
   /// This rank has come to its end: the whole fails, and so does every group that it is in. `how` follows its number in
   /// their texts. If another rank did so before, that is the reason where it is in the group too.
   [[gnu::noinline, gnu::cold]] void end_rank(std::string_view how) {
-    fail(ended(rank_, how));
+    fail(ended(rank_, how), true);
     TUTTI_FAULT_POINT("group.ended_rank");
+    {
+      const std::lock_guard lock(family_->mutex);
+      family_->ended.assign(how.data(), how.size());
+    }
     fail_parts_of_first();
     fail_parts_of(rank_, how);
   }
@@ -337,7 +341,8 @@ class processes_group : public processes_membership {
     if (family_->dead[static_cast<std::size_t>(first.peer)])
       return fail_parts_of(first.peer, family_->how_it_died(first.peer));
     const std::string known = message() << "rank " << first.peer;
-    if (told_by(first.peer) && has_left(first.peer) && first.text.starts_with(known))
+    const bool has_ended = note_of(head_->failed.writer()).ends_writer || has_left(first.peer);
+    if (told_by(first.peer) && has_ended && first.text.starts_with(known))
       fail_parts_of(first.peer, std::string_view(first.text).substr(known.size()));
   }
   /// Every part that has that rank of the whole fails, and this process is in, for what follows its number in the text.
@@ -370,6 +375,7 @@ class processes_group : public processes_membership {
         calls_(*parent.family_) {
     if (size_ == 2 && peer_memory::fast()) peer_memory::allow();
     const std::lock_guard lock(family_->mutex);
+    if (!family_->ended.empty()) fail(ended(rank_, family_->ended));
     next_ = std::exchange(family_->groups, this);
     if (next_ != nullptr) next_->previous_ = this;
   }

@@ -198,3 +198,29 @@ TEST_CASE("a process that aborts or dies before it comes to a new communicator i
   }
   CHECK(names_of_memory() == names);
 }
+
+TEST_CASE("another thread may abort while a rank finds out who has died") {
+  const alarm_limit limit(60);
+  tutti::detail::processes_group group(2);
+  child_process dead([&] {
+    group.attach(1);
+    return 0;
+  });
+  await_zombie(dead.pid());
+  group.attach(0);
+  group.fail({tutti::errc::peer_failed, 1, "rank 1 is dead, as another rank has found"});
+  // One after the other, but nothing orders what they do.
+  std::atomic<bool> aborted{false};
+  std::thread aborts([&] {
+    group.abort("enough");
+    aborted.store(true, std::memory_order_relaxed);
+  });
+  std::thread looks([&] {
+    while (!aborted.load(std::memory_order_relaxed)) std::this_thread::yield();
+    group.look_for_dead();
+  });
+  aborts.join();
+  looks.join();
+  const outcome end = outcome_of([&] { group.raise(); });
+  CHECK(end == outcome{"peer_failed", "rank 1 is dead, as another rank has found: peer failed", 1});
+}

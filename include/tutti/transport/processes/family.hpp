@@ -15,6 +15,7 @@
 #include <tutti/transport/processes/shared_state.hpp>
 #include <tutti/transport/processes/shared_texts.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -33,7 +34,7 @@ class processes_family {
         memory(heap->memory()),
         head(memory.object<shared_head>(head_place)),
         ranks(memory.object<shared_rank>(head->states)),
-        dead(static_cast<std::size_t>(head->size)),
+        dead_(static_cast<std::size_t>(head->size)),
         watched_(static_cast<std::size_t>(head->size)),
         watch_(head->size) {}
 
@@ -53,11 +54,13 @@ class processes_family {
     for (int gone = watch_.first_gone(); gone >= 0; gone = watch_.first_gone()) {
       watch_.forget(gone);
       if (ranks[gone].stage.load(std::memory_order_acquire) == rank_stage::left) continue;
-      dead[static_cast<std::size_t>(gone)] = true;
+      dead_[static_cast<std::size_t>(gone)].store(true, std::memory_order_relaxed);
       found(gone);
     }
   }
 
+  /// Whether that has been found of the rank. From any thread.
+  bool is_dead(int rank) const { return dead_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed); }
   /// What follows a dead rank's number in texts.
   std::string how_it_died(int rank) const {
     return message() << " (process " << ranks[rank].process.pid << ") has ended without a word";
@@ -68,7 +71,6 @@ class processes_family {
   shared_head* head;   // the whole's
   shared_rank* ranks;  // the whole's
   fork_guard guard;
-  owned_array<bool> dead;
   // Ends of groups went while an exception passed, and nobody knows yet how far it goes.
   bool unwinding = false;
 
@@ -92,6 +94,7 @@ class processes_family {
 
   few_known<const call_signature*, std::uint64_t> signatures_;
   few_known<const char*, std::uint64_t> files_;
+  owned_array<std::atomic<bool>> dead_;
   owned_array<bool> watched_;
   int watched_count_ = 0;
   peer_watch watch_;

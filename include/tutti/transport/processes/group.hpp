@@ -307,7 +307,7 @@ class processes_group : public processes_membership {
     if (is_whole() || family_->whole == nullptr || !family_->whole->failed()) return;
     family_->whole->fail_parts_of_first();
     for (int rank = 0; rank < family_->head->size; ++rank)
-      if (family_->dead[static_cast<std::size_t>(rank)]) fail_parts_of(rank, family_->how_it_died(rank));
+      if (family_->is_dead(rank)) fail_parts_of(rank, family_->how_it_died(rank));
   }
 
   /// Returns when `done()`, or when the group has failed; sleeps in between, and looks after the others.
@@ -338,8 +338,7 @@ class processes_group : public processes_membership {
   void fail_parts_of_first() {
     const failure first = why();
     if (first.kind != errc::peer_failed || first.peer < 0 || first.peer == rank_) return;
-    if (family_->dead[static_cast<std::size_t>(first.peer)])
-      return fail_parts_of(first.peer, family_->how_it_died(first.peer));
+    if (family_->is_dead(first.peer)) return fail_parts_of(first.peer, family_->how_it_died(first.peer));
     const std::string known = message() << "rank " << first.peer;
     const bool has_ended = note_of(head_->failed.writer()).ends_writer || has_left(first.peer);
     if (told_by(first.peer) && has_ended && first.text.starts_with(known))

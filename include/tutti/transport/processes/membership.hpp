@@ -89,7 +89,7 @@ class processes_membership {
   }
   /// What the whole has of that rank.
   shared_rank& in_whole(int rank) const { return family_->ranks[whole_rank(rank)]; }
-  bool is_dead(int rank) const { return family_->dead[static_cast<std::size_t>(whole_rank(rank))]; }
+  bool is_dead(int rank) const { return family_->is_dead(whole_rank(rank)); }
   /// The members of a subgroup as ranks of the whole.
   std::span<const int> members() const { return {members_.begin(), members_.size()}; }
 

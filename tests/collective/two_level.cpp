@@ -185,6 +185,35 @@ TEST_CASE("pipelines between hosts, and two nonblocking calls at once") {
   }
 }
 
+namespace {
+
+template <collective C, class A>
+void check_segments(auto& comm, findings& found) {
+  using S = tutti::schedule_for<C, A>;
+  found.about(tutti::name_of(C), "<", tutti::name_of<A>(), ">");
+  for (const std::size_t bytes : {std::size_t{1} << 18, std::size_t{1} << 20, std::size_t{1} << 24}) {
+    const int taken = tutti::detail::schedule_of_call<S>(comm, 0, bytes, bytes).segments;
+    found.check(bytes < std::size_t{1} << 24 || taken > 1, "it does not pipeline");
+    found.check(taken == tutti::detail::segments_of<S>(tutti::detail::predict_for<S>(comm), bytes, bytes),
+                "the call has other segments than are predicted");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("on hosts calls pipeline in as many segments as their prediction counts") {
+  for (const std::vector<int>& hosts : {hosts_of({2, 2, 2}), hosts_of({1, 4, 2}), hosts_of({7, 8, 3, 4})}) {
+    on_hosts(hosts, [&](auto& comm, findings& found) {
+      using pipelined = two_level<flat, tutti::circulant_pipelined>;
+      check_segments<collective::broadcast, pipelined>(comm, found);
+      check_segments<collective::reduce, pipelined>(comm, found);
+      check_segments<collective::allreduce, pipelined>(comm, found);
+      check_segments<collective::broadcast, two_level<tutti::chain, tutti::chain>>(comm, found);
+      check_segments<collective::broadcast, tutti::two_tree>(comm, found);
+    });
+  }
+}
+
 TEST_CASE("where messages between hosts are dear two levels are chosen, by every rank") {
   using enum tutti::collective;
   const std::vector<int> uneven = hosts_of({7, 8});

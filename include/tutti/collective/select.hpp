@@ -60,31 +60,32 @@ cost_parameters costs_between_hosts(const T& transport) {
   }
 }
 
-/// What a round of a pipeline costs where hosts are several: it waits for another host, and unless few talk for all the
-/// ranks of a host share its way out.
+/// A schedule that pipelines between hosts alone: what is done within them, by `within`, is done before or after it.
 template <class S>
-cost_parameters of_pipeline_on_hosts(const host_map& hosts, const cost_parameters& within,
-                                     const cost_parameters& between) {
-  const int talking = is_two_level<S> ? 1 : hosts.size(hosts.different_sizes() - 1);
-  return {between.round, between.message, std::max(within.byte, talking * between.byte), within.fold};
-}
+struct pipeline_between {
+  static constexpr bool alone = false;
+};
+template <collective C, class Inner, class Outer>
+struct pipeline_between<two_level_rooted<C, Inner, Outer>> {
+  using within = schedule_for<C, Inner>;
+  using schedule = schedule_for<C, Outer>;
+  static constexpr bool alone = segmented<schedule> && !segmented<within>;
+};
 
+/// What a pipeline costs where hosts are several: a round waits for another host, and unless few talk for all the ranks
+/// of a host share its way out.
 template <class Predicted, segmented S>
-Predicted predict_pipeline_on_hosts(const S&, const host_map& hosts, const cost_parameters& within,
+Predicted predict_pipeline_on_hosts(const host_map& hosts, const cost_parameters& within,
                                     const cost_parameters& between) {
-  return predict_pipeline<Predicted, S>({0, hosts.ranks(), &hosts}, of_pipeline_on_hosts<S>(hosts, within, between));
-}
-/// A pipeline between hosts alone: what is done within them is done before or after it.
-template <class Predicted, collective C, class Inner, class Outer>
-requires segmented<schedule_for<C, Outer>> &&(!segmented<schedule_for<C, Inner>>)Predicted
-    predict_pipeline_on_hosts(const two_level_rooted<C, Inner, Outer>&, const host_map& hosts,
-                              const cost_parameters& within, const cost_parameters& between) {
-  Predicted cost = predict_pipeline<Predicted, schedule_for<C, Outer>>(
-      {0, hosts.hosts()}, {between.round, between.message, between.byte, within.fold});
-  const Predicted inner = predict<Predicted, schedule_for<C, Inner>>(hosts.size(hosts.different_sizes() - 1), within);
-  cost.apart = inner.fixed;
-  cost.apart_each = inner.each;
-  return cost;
+  if constexpr (pipeline_between<S>::alone) {
+    return predict_pipeline<Predicted, typename pipeline_between<S>::schedule>(
+        {0, hosts.hosts()}, {between.round, between.message, between.byte, within.fold});
+  } else {
+    const int talking = is_two_level<S> ? 1 : hosts.size(hosts.different_sizes() - 1);
+    return predict_pipeline<Predicted, S>(
+        {0, hosts.ranks(), &hosts},
+        {between.round, between.message, std::max(within.byte, talking * between.byte), within.fold});
+  }
 }
 
 /// `predict` where hosts are several. A rank waits for each round as long as its furthest message takes, and handles
@@ -94,7 +95,14 @@ template <class Predicted, class S>
 [[gnu::noinline]] Predicted predict_on_hosts(const host_map& hosts, const cost_parameters& within,
                                              const cost_parameters& between) {
   if constexpr (segmented<S>) {
-    return predict_pipeline_on_hosts<Predicted>(make_schedule<S>(0), hosts, within, between);
+    Predicted cost = predict_pipeline_on_hosts<Predicted, S>(hosts, within, between);
+    if constexpr (pipeline_between<S>::alone) {
+      const auto inner =
+          predict<Predicted, typename pipeline_between<S>::within>(hosts.size(hosts.different_sizes() - 1), within);
+      cost.apart = inner.fixed;
+      cost.apart_each = inner.each;
+    }
+    return cost;
   } else {
     const S schedule = make_schedule<S>(0);
     const critical_path_on_hosts c = follow(schedule, hosts);
@@ -292,18 +300,16 @@ TUTTI_ALWAYS_INLINE inline void choose(Comm& comm, Bytes bytes, F&& f) {
   }
 }
 
-/// By what a pipeline is cut: by what is the same on every rank.
-template <class Comm>
-TUTTI_ALWAYS_INLINE inline place pipeline_place(const Comm& comm) {
-  return {0, comm.size(), several_hosts(comm)};
-}
-template <class S, class Comm>
-TUTTI_ALWAYS_INLINE inline cost_parameters pipeline_costs(const Comm& comm) {
+/// What `predict_for` counts of a pipeline alone: by what it is cut, the same on every rank.
+template <segmented S, class Comm>
+TUTTI_ALWAYS_INLINE inline auto predict_pipeline_for(const Comm& comm) {
+  using predicted = typename Comm::predicted_cost;
   if constexpr (hosted_transport<typename Comm::transport_type>) {
     if (const host_map* const hosts = several_hosts(comm))
-      return of_pipeline_on_hosts<S>(*hosts, comm.transport().costs(), costs_between_hosts(comm.transport()));
+      return predict_pipeline_on_hosts<predicted, S>(*hosts, comm.transport().costs(),
+                                                     costs_between_hosts(comm.transport()));
   }
-  return comm.transport().costs();
+  return predict_pipeline<predicted, S>({0, comm.size()}, comm.transport().costs());
 }
 
 /// The schedule of a call: with its root, and in as many segments as its bytes are moved soonest in, the same on every
@@ -311,9 +317,7 @@ TUTTI_ALWAYS_INLINE inline cost_parameters pipeline_costs(const Comm& comm) {
 template <class S, class Comm>
 TUTTI_ALWAYS_INLINE inline S schedule_of_call(Comm& comm, int root, std::size_t count, std::size_t bytes) {
   if constexpr (segmented<S>) {
-    using predicted = typename Comm::predicted_cost;
-    const auto cost = predict_pipeline<predicted, S>(pipeline_place(comm), pipeline_costs<S>(comm));
-    return make_schedule<S>(root, segments_of<S>(cost, count, bytes));
+    return make_schedule<S>(root, segments_of<S>(predict_pipeline_for<S>(comm), count, bytes));
   } else {
     return make_schedule<S>(root);
   }

@@ -100,6 +100,12 @@ inline void report_end(processes_group& group, const process_end& end) {
 /// throws `peer_failed` naming it, and `run_processes` throws the first failure: `peer_failed` with the rank, and its
 /// exception's text, exit code or signal; `mismatch` or `timed_out` where that is what the ranks threw. Throws
 /// `usage_error` if `size < 1`, `resource_error` if the system refuses processes or memory.
+///
+/// In a communicator of two ranks, as run or as divided, each reads large messages in the memory of the other's process
+/// (process_vm_readv) where the system allows that and it is the faster way. So that the Yama security module allows it
+/// between processes of which neither is the other's parent, each of these ranks then calls prctl(PR_SET_PTRACER,
+/// PR_SET_PTRACER_ANY): until it ends, every process of the same user may read its memory and trace it, as everywhere
+/// where kernel.yama.ptrace_scope is 0. Where it is 2 or more, or without Yama, the call changes nothing.
 template <class F>
 void run_processes(int size, F&& f) {
   detail::processes_group group(size);
@@ -133,7 +139,9 @@ void run_processes(int size, F&& f) {
 ///
 /// All processes must be on one host, of one user, and come within 30 seconds; nothing has a name in a file system, so
 /// nothing can be left behind. Throws `usage_error` naming the variable that is wrong or missing, `timed_out` naming
-/// the ranks that did not come, `mismatch` if their programs differ.
+/// the ranks that did not come, `mismatch` if their programs differ. Where the ranks are two, or a communicator of two
+/// is divided from them, this process may be read and traced by others of its user from then on, also when this has
+/// returned: PR_SET_PTRACER_ANY, as above.
 template <class F>
 void run_processes(F&& f) {
   detail::run_launched(from_environment(), {}, f);

@@ -36,11 +36,13 @@ struct pending_operation : in_progress {
 
 }  // namespace detail
 
-/// A nonblocking collective that has begun. It goes on while this rank tests or waits in this or any other collective
-/// of the same communicator. Movable. The buffers must stay until it has finished.
+/// A nonblocking collective that has begun. It goes on while this rank tests or waits in this or any other collective,
+/// or for a message, on the same communicator or on one that has to do with it by `split` and `dup`: it was divided
+/// from it, it from that, or both from a third. It does not while the rank waits on any other communicator or in one of
+/// MPI's own collectives. Movable. The buffers and the communicator must stay until it has finished.
 ///
-/// Destroying one that has not finished is an error that fails the communicator (it neither blocks nor throws): the
-/// other ranks throw `peer_failed`.
+/// Destroying one that has not finished is an error that fails its communicator, and no other (it neither blocks nor
+/// throws): the other ranks throw `peer_failed` there.
 template <class Comm>
 class pending {
   using operation = detail::pending_operation<Comm>;

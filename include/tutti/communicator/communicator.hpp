@@ -30,8 +30,8 @@ namespace tutti {
 inline constexpr std::nullopt_t undefined = std::nullopt;
 
 /// One rank's handle on a group of ranks. Collectives are free functions over it: `tutti::allreduce(comm, ...)`. All
-/// ranks call the same collectives in the same order. One thread at a time uses it. Not copyable; stays where it was
-/// made.
+/// ranks call the same collectives in the same order. One thread at a time uses it and those that were divided from it,
+/// which advance each other. Not copyable; stays where it was made.
 template <transport Transport>
 class communicator {
  public:

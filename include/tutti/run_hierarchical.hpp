@@ -22,6 +22,7 @@
 #include <exception>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -41,37 +42,79 @@ std::vector<int> hosts_of(const Group& all) {
   return lowest;
 }
 
-/// The ranks of this host meet: under a name that nobody else knows, since the start of the job has made it up.
+/// The ranks that share the host of that one, in order: by their numbers there.
+inline std::vector<int> ranks_beside(int rank, const std::vector<int>& lowest) {
+  std::vector<int> beside;
+  for (std::size_t other = 0; other < lowest.size(); ++other)
+    if (lowest[other] == lowest[static_cast<std::size_t>(rank)]) beside.push_back(static_cast<int>(other));
+  return beside;
+}
+
+/// Which rank this is of those of its host, and what they call their job: a name that nobody else knows, since the
+/// start of the whole job has made it up.
 template <class Group>
-void meet_on_host(std::optional<processes_group>& here, Group& all, const tcp_options& options,
-                  const std::vector<int>& lowest) {
-  const auto me = static_cast<std::size_t>(options.rank);
+launched place_on_host(const Group& all, const tcp_options& options, const std::vector<int>& beside) {
   launched place;
-  place.size = 0;
-  for (std::size_t rank = 0; rank < lowest.size(); ++rank) {
-    if (lowest[rank] != lowest[me]) continue;
-    if (rank == me) place.rank = place.size;
-    ++place.size;
-  }
+  place.rank = static_cast<int>(std::find(beside.begin(), beside.end(), options.rank) - beside.begin());
+  place.size = static_cast<int>(beside.size());
   const auto session = all.session();
   const job_hash name = job_hash::of(std::string_view(reinterpret_cast<const char*>(session.data()), session.size()));
-  place.job = message() << options.job << ", host of rank " << lowest[me] << ", start "
+  place.job = message() << options.job << ", host of rank " << beside.front() << ", start "
                         << static_cast<unsigned long long>(name.words[0]);
   place.source = "the ranks that share this host";
-  // In several attempts, since nobody learns in the meantime that a rank has died.
-  const auto until = time_in(options.start_timeout);
+  return place;
+}
+
+/// The ranks of this host meet.
+template <class Group>
+void meet_on_host(std::optional<processes_group>& here, Group& all, const launched& place,
+                  std::chrono::milliseconds limit) {
+  // In several attempts, since nobody learns in the meantime that a rank has died. None is so short that a rank which
+  // is there would not be found. Others may begin theirs at other times, and end this one early: then it is made again.
+  // Where a rank of this host has failed, that rank says so to all.
+  constexpr std::chrono::nanoseconds shortest = std::chrono::milliseconds(250);
+  const auto until = time_in(limit);
+  const auto left = [&] { return std::chrono::nanoseconds(until - std::chrono::steady_clock::now()); };
   rendezvous_options how;
-  for (std::chrono::nanoseconds attempt = std::chrono::milliseconds(250);; attempt *= 2) {
-    const std::chrono::nanoseconds left = until - std::chrono::steady_clock::now();
-    how.limit = std::clamp<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1), attempt);
+  for (std::chrono::nanoseconds attempt = shortest;;) {
+    const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(left(), std::chrono::milliseconds(1));
+    how.limit = rest < 2 * attempt ? rest : attempt;
     try {
       TUTTI_FAULT_POINT("hierarchical.meet");
       return meet(here, place, how);
-    } catch (const timed_out&) {
+    } catch (const error& e) {
+      const bool of_another = e.code() == errc::timed_out || e.code() == errc::peer_failed;
+      if (!of_another) throw;
       all.check();
-      if (left <= attempt) throw;
+      if (left() < shortest) throw;
     }
+    if (left() + how.limit > rest)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // who has ended it may still be there
+    else
+      attempt *= 2;
   }
+}
+
+/// The ranks of this host could not meet, for what is being handled: all ranks throw the same, which names who was
+/// missing or has failed in the numbers of all ranks.
+template <class Group>
+[[noreturn, gnu::noinline, gnu::cold]] void fail_meeting(Group& all, const std::vector<int>& beside,
+                                                         const std::exception& e) {
+  const auto in_all = [&](int here) {
+    return here >= 0 && here < static_cast<int>(beside.size()) ? beside[static_cast<std::size_t>(here)] : all.rank();
+  };
+  failure f{errc::peer_failed, all.rank(), {}};
+  if (const auto* const late = dynamic_cast<const timed_out*>(&e)) {
+    f = {errc::timed_out, in_all(late->peer()), {}};
+  } else if (const auto* const gone = dynamic_cast<const peer_failed*>(&e)) {
+    f.peer = in_all(gone->peer());
+  } else if (const auto* const own = dynamic_cast<const error*>(&e)) {
+    if (own->code() == errc::mismatch || own->code() == errc::resource) f.kind = static_cast<errc>(own->code().value());
+  }
+  const auto is_here = [&](int rank) { return std::binary_search(beside.begin(), beside.end(), rank); };
+  f.text = message() << "ranks that share a host cannot meet: " << e.what() << numbers_on_host(all.size(), is_here);
+  all.fail(f);
+  all.whole().raise();
 }
 
 /// What a rank does from beginning to end: returns when all ranks have left.
@@ -79,15 +122,12 @@ template <class Inner, class Outer, class F>
 void run_hierarchical_rank(const tcp_options& options, F& f) {
   typename Outer::group_type all(options);
   const std::vector<int> lowest = hosts_of(all);
+  const std::vector<int> beside = ranks_beside(options.rank, lowest);
   std::optional<typename Inner::group_type> here;
   try {
-    meet_on_host(here, all, options, lowest);
+    meet_on_host(here, all, place_on_host(all, options, beside), options.start_timeout);
   } catch (const std::exception& e) {
-    all.fail({errc::peer_failed, options.rank,
-              message() << "rank " << options.rank << " of " << options.size
-                        << " cannot share memory with the others of its host: " << e.what()});
-    all.check();  // all throw the same
-    throw;
+    fail_meeting(all, beside, e);
   }
   std::optional<hierarchical_group<Inner, Outer>> group;
   // It is still there when the others learn of a failure, since they may read its memory.

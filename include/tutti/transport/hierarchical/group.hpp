@@ -16,9 +16,20 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace tutti::detail {
+
+/// What is added to a text in which ranks have their numbers on a host: those of `size` ranks for which
+/// `is_there(rank)`.
+template <class IsThere>
+std::string numbers_on_host(int size, IsThere&& is_there) {
+  message text;
+  text << " (by their numbers on the host of ";
+  list_ranks(text, size, is_there);
+  return text << ")";
+}
 
 /// One rank of a group of two levels: its ends of the group of all its ranks, and of that of those on its host.
 ///
@@ -139,10 +150,7 @@ class hierarchical_group {
   /// A failure in the numbers of this group.
   failure translated(failure f) const {
     if (f.peer >= 0 && f.peer < inner_.size()) f.peer = rank_of(f.peer);
-    message text;
-    text << f.text << " (by their numbers on the host of ";
-    list_ranks(text, size(), [this](int r) { return index_here(r) >= 0; });
-    f.text = text << ")";
+    f.text += numbers_on_host(size(), [this](int r) { return index_here(r) >= 0; });
     return f;
   }
 

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Ranks of a host of several that are missing, fail or die while those of the host meet, or after they have left: all
+// ranks name the same one, in the numbers of all.
+
+#define TUTTI_FAULT_POINTS
+
+#include <doctest/doctest.h>
+#include <tutti/tutti.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "deadline.hpp"
+#include "transport/hierarchical_job.hpp"
+
+namespace {
+
+using namespace test;
+using namespace std::chrono_literals;
+using comm_type = hierarchical_comm;
+
+void check_all(const std::vector<outcome>& of, const outcome& expected) {
+  for (std::size_t rank = 0; rank < of.size(); ++rank) {
+    CAPTURE(rank);
+    CHECK(of[rank] == expected);
+  }
+}
+/// How ranks that are processes end, of which rank `victim` does that at the first hit of that fault point.
+process_outcomes outcomes_of_meeting(const std::vector<int>& where, int victim, const char* point,
+                                     tutti::fault::action what) {
+  const auto ranks = static_cast<int>(where.size());
+  const shared_with_children<rank_report> reports(ranks);
+  std::vector<std::unique_ptr<child_process>> processes;
+  {
+    tutti::detail::tcp_loopback all(ranks);
+    const auto options = options_on_hosts(all, where, 10s);
+    const tutti::detail::descriptor_owner listener(options[0].listener);
+    for (int rank = 0; rank < ranks; ++rank)
+      processes.push_back(std::make_unique<child_process>([&, rank] {
+        if (rank != 0 && listener) close(listener.get());
+        if (rank == victim) {
+          tutti::fault::plan p;
+          p.name = point;
+          p.what = what;
+          tutti::fault::arm(p);
+        }
+        reports[rank].write(outcome_of_hierarchical(options[static_cast<std::size_t>(rank)], [](comm_type& comm) {
+          tutti::barrier<tutti::dissemination>(comm);
+        }));
+        return 0;
+      }));
+  }
+  for (auto& each : processes) each->end();
+  return collected(reports, ranks);
+}
+
+}  // namespace
+
+TEST_CASE("a rank that does not come to the meeting of its host is named by all others, as late") {
+  const deadline limit(60s);
+  for (const int missing : {1, 2, 3}) {
+    CAPTURE(missing);
+    tutti::detail::tcp_loopback all(4);
+    auto options = options_on_hosts(all, {1, 0, 0, 0}, 10s);
+    for (tutti::tcp_options& each : options) each.start_timeout = 1'200ms;
+    std::vector<outcome> of(4);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 4; ++rank)
+      threads.emplace_back([&, rank] {
+        const tutti::tcp_options& mine = options[static_cast<std::size_t>(rank)];
+        of[static_cast<std::size_t>(rank)] =
+            rank != missing ? outcome_of_hierarchical(mine, [](comm_type&) {}) : outcome_of([&] {
+              tutti::tcp::group_type met(mine);
+              for (;;) {
+                met.check();
+                std::this_thread::yield();
+              }
+            });
+      });
+    for (std::thread& each : threads) each.join();
+    CAPTURE(of[0].text);
+    CHECK(of[0].kind == "timed_out");
+    CHECK(of[0].peer == missing);
+    CHECK(contains(of[0].text, "ranks that share a host cannot meet: "));
+    CHECK(contains(of[0].text, " (by their numbers on the host of ranks 1-3)"));
+    check_all(of, of[0]);
+  }
+}
+
+TEST_CASE("a rank that dies in the meeting of its host is named by all others") {
+  const alarm_limit limit(60);
+  // Rank 1 waits for the others there.
+  struct moment {
+    int victim;
+    const char* point;
+  };
+  for (const moment& m : {moment{1, "rendezvous.host.welcome"}, moment{1, "rendezvous.host.handed_over"},
+                          moment{1, "rendezvous.host.complete"}, moment{2, "rendezvous.guest.greeted"},
+                          moment{3, "rendezvous.guest.given"}, moment{2, "rendezvous.guest.told"}}) {
+    CAPTURE(m.point);
+    const auto ended = outcomes_of_meeting({1, 0, 0, 0}, m.victim, m.point, tutti::fault::action::kill);
+    for (int rank = 0; rank < 4; ++rank) {
+      CAPTURE(rank);
+      if (rank == m.victim)
+        CHECK(ended.on(rank).kind == "died");
+      else
+        CHECK(ended.on(rank) == outcome{"peer_failed",
+                                        "rank " + std::to_string(m.victim) + " has ended without a word: peer failed",
+                                        m.victim});
+    }
+  }
+}
+
+TEST_CASE("what keeps a rank from the meeting of its host is thrown by all, and nobody else is blamed") {
+  const alarm_limit limit(60);
+  for (const int victim : {1, 3}) {
+    CAPTURE(victim);
+    const auto ended = outcomes_of_meeting({1, 0, 0, 0}, victim, "group.attach", tutti::fault::action::raise);
+    CAPTURE(ended.on(0).text);
+    CHECK(ended.on(0).kind == "resource_error");
+    CHECK(contains(ended.on(0).text, "ranks that share a host cannot meet: fault point group.attach, hit 1"));
+    check_all(ended.of, ended.on(0));
+  }
+}

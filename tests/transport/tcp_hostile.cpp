@@ -164,3 +164,19 @@ TEST_CASE("D4 whatever the other rank says, this one ends with an error that can
     CHECK(of.kind != "other");
   }
 }
+
+TEST_CASE("D4 a rank that waits in ever more communicators to come is named, and what it asks is not kept") {
+  const deadline limit(60s);
+  std::vector<control_message> says;
+  for (std::uint32_t group = 1; group <= 10'000; ++group) {
+    says.push_back(of_kind(control_kind::looks, 0));
+    says.back().group = group;
+    says.back().number = 1;
+  }
+  const std::string text =
+      "rank 1 waits for another one in more than 256 communicators which that one is not in yet: peer failed";
+  CHECK(after_rank_1(says) == outcome{"peer_failed", text, 1});
+  // The same communicator again and again is one.
+  for (control_message& m : says) m.group = 1 + m.group % 256;
+  CHECK(after_rank_1(says) == outcome{"peer_failed", "rank 1 has ended without a word: peer failed", 1});
+}

@@ -36,6 +36,12 @@ namespace tutti::detail {
 [[gnu::cold]] inline failure too_short(int rank, const std::string& what) {
   return {errc::resource, rank, message() << "rank " << rank << " can make no more connections: " << what};
 }
+/// The rank waits for another in more communicators than there can be that the other is not in yet.
+[[gnu::cold]] inline failure ahead_too_far(int rank, std::size_t most) {
+  return {errc::peer_failed, rank,
+          message() << "rank " << rank << " waits for another one in more than " << most
+                    << " communicators which that one is not in yet"};
+}
 /// Nothing has come for longer than the limit.
 [[gnu::cold]] inline failure silent_too_long(int rank, long long milliseconds) {
   return {errc::peer_failed, rank,

@@ -115,6 +115,8 @@ class tcp_control {
     int asker;
     std::uint64_t received;
   };
+  // A rank may wait for this one in so many communicators that this one is not in yet.
+  static constexpr std::size_t most_ahead = 256;
   static constexpr std::chrono::milliseconds first_look{5};
   static constexpr std::chrono::milliseconds rarest_look{500};
 
@@ -228,6 +230,13 @@ class tcp_control {
     watches_.push_back(w);
     next_look_ = first_look;
     look();
+    // In those that this rank is in, it may wait as often as there are any.
+    const auto ahead = [&](const watch& other) {
+      return other.asker == w.asker && other.group != 0 && owner_->is_to_come(other.group);
+    };
+    if (std::count_if(watches_.begin(), watches_.end(), ahead) <= static_cast<std::ptrdiff_t>(most_ahead)) return;
+    std::erase_if(watches_, ahead);
+    report(control_message::of(control_kind::failed, ahead_too_far(w.asker, most_ahead)));
   }
   void look() {
     std::erase_if(watches_, [this](const watch& w) { return looked(w); });

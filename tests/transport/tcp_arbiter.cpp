@@ -625,10 +625,11 @@ TEST_CASE("who looks for a rank that has left a communicator is told so, and nob
   m.kind = control_kind::is_gone;
   m.peer = 0;
   m.number = 6;
+  m.ticket = 900;  // bytes
   CHECK(t.says(2, m));
   REQUIRE(t.told_of(0, control_kind::has_left).size() == 1);
   const control_message told = t.told_of(0, control_kind::has_left)[0];
-  CHECK((told.group == 4 && told.peer == 2 && told.number == 6));
+  CHECK((told.group == 4 && told.peer == 2 && told.number == 6 && told.ticket == 900));
   CHECK(t.told_of(1, control_kind::has_left).empty());
 }
 

@@ -147,6 +147,7 @@ class wired_group {
   }
   bool has_left(int rank) const noexcept { return all_->group(rank).left_.load(std::memory_order_acquire); }
   static constexpr bool never_calls(int, std::uint64_t) { return false; }
+  static constexpr bool sends_no_more(int) { return false; }
   void want(int peer) {
     ++wanted;
     all_->join(rank_, peer);

@@ -11,8 +11,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "child_process.hpp"
@@ -148,6 +150,41 @@ TEST_CASE("E3 what is between two ranks passes on 1, 7 or 4095 bytes at a time")
     check_that_all_went_well(test::outcomes_of_tcp(job.options, [&](tcp_comm& comm) { work(comm, count); }));
     CHECK(to_first.connections() + to_second.connections() >= 2);
     CHECK(to_first.passed() + to_second.passed() >= count * 4);
+  }
+}
+
+TEST_CASE("what a rank has sent on a communicator that it left long ago may be on its way for long, and arrives") {
+  const test::deadline limit(std::chrono::seconds(60));
+  for (const bool by_message : {false, true}) {
+    CAPTURE(by_message);
+    const interposer::session replaced;
+    const test::listening_job job(2);
+    test::proxy_behaviour late;
+    late.onwards.delay = late.back.delay = std::chrono::milliseconds(150);
+    // The control connection is the first, and is not late.
+    const test::tcp_proxy to_first(job.port(0), [&](int i) { return i == 0 ? test::proxy_behaviour{} : late; });
+    const test::tcp_proxy to_second(job.port(1), late);
+    interposer::redirect(job.port(0), to_first.port());
+    interposer::redirect(job.port(1), to_second.port());
+    check_that_all_went_well(test::outcomes_of_tcp(job.options, [&](tcp_comm& comm) {
+      tutti::barrier<tutti::dissemination>(comm);
+      const int both[]{0, 1};
+      for (const int others : {0, 40}) {
+        std::deque<tcp_comm> parts;
+        while (static_cast<int>(parts.size()) < 1 + others)
+          parts.emplace_back(comm.transport().subgroup(comm.transport().next_group(), both));
+        std::vector<int> values(10, comm.rank() == 0 ? 7 : 0);
+        if (!by_message)
+          tutti::broadcast<tutti::flat>(parts.front(), values, 0);
+        else if (comm.rank() == 0)
+          tutti::send(parts.front(), 1, values);
+        else
+          tutti::recv(parts.front(), 0, values);
+        if (values.back() != 7) throw std::runtime_error("what was sent");
+        while (!parts.empty()) parts.pop_front();
+        tutti::barrier<tutti::dissemination>(comm);
+      }
+    }));
   }
 }
 

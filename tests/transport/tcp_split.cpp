@@ -361,6 +361,53 @@ TEST_CASE("who waits for a rank that has left the communicator is told so, and t
   CHECK(inside[1] == inside[0]);
 }
 
+TEST_CASE(
+    "who waits for a rank that has left the communicator long ago, or for a message of one, is told so, and soon") {
+  const deadline limit(30s);
+  for (const bool by_message : {false, true}) {
+    for (const int others : {0, 40}) {
+      CAPTURE(by_message);
+      CAPTURE(others);
+      std::vector<outcome> inside(3);
+      std::chrono::steady_clock::duration waited{};
+      check_all(on_ranks(3,
+                         [&](comm_type& comm) {
+                           const int me = comm.rank();
+                           std::deque<comm_type> parts;
+                           const int members[]{2, 1, 0};
+                           while (static_cast<int>(parts.size()) < 1 + others)
+                             parts.emplace_back(comm.transport().subgroup(comm.transport().next_group(), members));
+                           comm_type& part = parts.front();
+                           CHECK(sum(part, me) == 3);
+                           std::vector<int> values(1);
+                           if (me == 2) tutti::send(part, 2, std::vector{5});
+                           while (me == 2 && !parts.empty()) parts.pop_front();
+                           if (me == 0) {
+                             tutti::recv(part, 0, values);
+                             CHECK(values[0] == 5);
+                           }
+                           tutti::barrier(comm);
+                           const auto begin = std::chrono::steady_clock::now();
+                           if (me != 2)
+                             inside[static_cast<std::size_t>(me)] = outcome_of([&] {
+                               if (me == 0 && by_message) tutti::recv(part, 0, values);
+                               tutti::barrier(part);
+                             });
+                           if (me == 0) waited = std::chrono::steady_clock::now() - begin;
+                           CHECK(sum(comm, 1) == 3);
+                         }),
+                {});
+      CAPTURE(inside[0].text);
+      CHECK(inside[0].kind == "peer_failed");
+      CHECK(inside[0].peer == 0);
+      CHECK(contains(inside[0].text, "rank 0 left while rank "));
+      CHECK(contains(inside[0].text, " (ranks of a communicator of ranks 2, 1, 0)"));
+      CHECK(inside[1] == inside[0]);
+      CHECK(waited < 3s);  // nobody waited for a heartbeat, which is longer
+    }
+  }
+}
+
 TEST_CASE("what a rank has sent before it left arrives, and what comes for one that has left does no harm") {
   const deadline limit(60s);
   check_all(on_ranks(2,

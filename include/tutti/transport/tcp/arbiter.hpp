@@ -243,6 +243,7 @@ class tcp_arbiter {
     news.peer = from;
     news.group = m.group;
     news.number = m.number;
+    news.ticket = m.ticket;
     if (!decided_ && !at(m.peer).gone) out_->tell(m.peer, news);
     return true;
   }

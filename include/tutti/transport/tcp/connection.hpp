@@ -61,6 +61,8 @@ class basic_tcp_connection {
   std::uint64_t written() const noexcept {
     return established() ? wire_.written(written_.load(std::memory_order_relaxed)) : 0;
   }
+  /// How many bytes of frames have been written, and 1 more; what is told to the peer, to compare with its `taken()`.
+  std::uint64_t given() const noexcept { return written_.load(std::memory_order_relaxed); }
   /// Nothing more is sent: the peer sees the end once it has read what was.
   void finish_sending() noexcept {
     if (established()) wire_.finish(descriptor());
@@ -152,6 +154,8 @@ class basic_tcp_connection {
   }
   /// How many bytes have come, counted as `written()` counts there.
   std::uint64_t received() const { return established() ? wire_.received(received_) : 0; }
+  /// How many bytes of frames have been taken apart, counted as `given()` counts there.
+  std::uint64_t taken() const { return received_ - (end_ - begin_); }
   /// A message that is asked for has arrived, and whoever asked for it has not looked since.
   bool has_arrived() const { return reader_.unseen() != 0; }
   /// Something has been read and not looked at.

@@ -158,6 +158,10 @@ class basic_tcp_context {
   bool never_calls(int rank, std::uint64_t number) const noexcept {
     return part_ != nullptr && part_->never_calls(rank, number);
   }
+  /// The rank has left this communicator, and all that it sent in it has come.
+  bool sends_no_more(int rank) const noexcept {
+    return part_ != nullptr && part_->sends_no_more(rank, connections_[static_cast<std::size_t>(rank)]->taken());
+  }
   /// A connection to that rank is needed.
   void want(int peer) {
     if (all_->service != nullptr) all_->service->want(rank_of_group(peer));

@@ -125,23 +125,38 @@ class tcp_part_state : public tcp_context_state {
     return at == members_->end() ? -1 : static_cast<int>(at - members_->begin());
   }
 
-  /// That rank of the whole group has left the communicator after that call.
-  void leave(int rank, std::uint64_t last) noexcept {
-    if (const int here = rank_of(rank); here >= 0)
-      ends_[static_cast<std::size_t>(here)].store(last + 1, std::memory_order_release);
+  /// That rank of the whole group has left the communicator after that call, the greatest number if that is not known,
+  /// and had given so many bytes to the connection to this one by then.
+  void leave(int rank, std::uint64_t last, std::uint64_t given) noexcept {
+    const int here = rank_of(rank);
+    if (here < 0) return;
+    ending& e = ends_[static_cast<std::size_t>(here)];
+    e.first_not_called.store(last + 1, std::memory_order_release);
+    e.given.store(given, std::memory_order_release);
   }
   /// That rank of the communicator has, and never makes that call.
   bool never_calls(int rank, std::uint64_t number) const noexcept {
-    const std::uint64_t end = ends_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+    const std::uint64_t end = ends_[static_cast<std::size_t>(rank)].first_not_called.load(std::memory_order_acquire);
     return end != 0 && number >= end;
+  }
+  /// That rank of the communicator has, and of what it has given to the connection so much has been taken: all that it
+  /// sent there.
+  bool sends_no_more(int rank, std::uint64_t taken) const noexcept {
+    const std::uint64_t given = ends_[static_cast<std::size_t>(rank)].given.load(std::memory_order_acquire);
+    return given != 0 && taken >= given;
   }
   /// This rank has.
   void leave_here(bool by_exception) noexcept { departure_.leave(by_exception); }
   bool has_left_here() const noexcept { return departure_.over(); }
 
  private:
+  struct ending {
+    std::atomic<std::uint64_t> first_not_called{0};  // 0: none is known
+    std::atomic<std::uint64_t> given{0};             // 0: it has not left
+  };
+
   std::uint32_t number_;
-  owned_array<std::atomic<std::uint64_t>> ends_;  // the number of the first call that a rank never makes; 0: none
+  owned_array<ending> ends_;
   std::shared_ptr<const member_list> members_;
   departure departure_;
 };

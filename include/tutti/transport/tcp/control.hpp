@@ -29,15 +29,15 @@ namespace tutti::detail {
 /// long, every rank finds that out for itself. `Owner` is told, on that thread:
 ///
 /// - `decided(failure)`: the group has failed, of that; once; `decided(part, failure)`: that communicator has;
-/// - `left(rank, last, fingerprint)`: that rank has left, and what it called last; `left(part, rank, last)`: it has
-/// left that
-///   communicator;
+/// - `left(rank, last, fingerprint)`: that rank has left, and what it called last; `left(part, rank, last, given)`: it
+///   has left that communicator, when it had written so many bytes for this one;
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
 /// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
 /// - `calls()`, `messages()`: the logs of this rank; `part(number)`: the state of that communicator, or null if this
 ///   rank has not been in it lately; `is_to_come(number)`: it may be in it one day;
 /// - `trouble()`: why it can make no more connections, empty if it can;
-/// - `written(rank)`: how many bytes this rank has written for that one, on their data connection;
+/// - `written(rank)`: how many bytes this rank has written for that one, on their data connection; `given(rank)`: the
+///   same, as they are before they are encrypted;
 /// - `claimed(rank, bytes)`: that rank has written so many for this one, which waits for some of them.
 template <class Owner, class Socket = asio::ip::tcp::socket>
 class tcp_control {
@@ -181,7 +181,7 @@ class tcp_control {
       case control_kind::has_left:
         if (!is_rank(m.peer)) return false;
         if (m.group != 0)
-          owner_->left(m.group, m.peer, m.number);
+          owner_->left(m.group, m.peer, m.number, m.ticket);
         else
           owner_->left(m.peer, m.number, m.fingerprint);
         return true;
@@ -219,7 +219,7 @@ class tcp_control {
                                   : std::make_shared<recorded_calls>(part->messages, part->rank_of(rank_));
       if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
     } else if (!to_come) {
-      m.number = UINT64_MAX;  // it made all its calls, long ago
+      m.number = control_message::unknown_call;  // it made all its calls, long ago
     }
     report(std::move(m));
   }
@@ -270,8 +270,10 @@ class tcp_control {
       }
     }
     if (!gone) return false;
+    // What it called in one that it left long ago it does not know; but what it sent there is written.
     m.kind = control_kind::is_gone;
-    m.number = part != nullptr ? part->log.last() : w.number - 1;
+    m.number = part != nullptr ? part->log.last() : control_message::unknown_call;
+    m.ticket = owner_->given(w.asker);
     report(std::move(m));
     return true;
   }

@@ -43,14 +43,15 @@ enum class control_kind : std::uint32_t {
   watches,   ///< `group`, `peer`, `number`, `fingerprint`: that rank waits for you, in that call
   missed,    ///< `peer`, `number`: that rank waits for bytes of yours, after so many
   written,   ///< `peer`, `number`: that rank has written so many bytes for you
-  has_left,  ///< `group`, `peer`, `number`: that rank has left, after that call
+  has_left,  ///< `group`, `peer`, `number`, `ticket`: that rank has left, after that call; a communicator, when it had
+             ///< written so many bytes for you
   verdict,   ///< `group`, `code`, `peer`, `text`: why it has failed
   farewell,  ///< all have left, and have called the same
   // A rank to the arbiter:
   keeps,   ///< `group`, `members`, `number`, `fingerprint`: the rank is about to leave with that communicator, and this
            ///< was its last call there
-  is_gone  ///< `group`, `peer`, `number`: that rank waits for this one, which has left that communicator after that
-           ///< call
+  is_gone  ///< `group`, `peer`, `number`, `ticket`: that rank waits for this one, which has left that communicator
+           ///< after that call, or does not know which, and has written so many bytes for that rank since
 };
 inline constexpr control_kind last_control_kind = control_kind::is_gone;
 
@@ -73,6 +74,8 @@ struct control_message {
   static constexpr std::uint64_t no_calls = 0;
   static constexpr std::uint64_t all_calls = 1;
   static constexpr std::uint64_t all_messages = 2;
+  // After all others.
+  static constexpr std::uint64_t unknown_call = UINT64_MAX;
 
   /// The failure that the message tells of.
   failure reason() const { return {code, peer, text}; }

@@ -31,8 +31,8 @@ namespace tutti::detail {
 /// - `check()`, `fail(failure)`, `raise()`, `disagree(peer)`, `misfit(call)`, `late(place, milliseconds)`: why it
 ///   became unusable; `distrust(peer, header)`: what that peer sent makes no sense;
 /// - `lost(peer, what)`: the connection to that peer is broken; `has_left(peer)`, from the group; `never_calls(peer,
-///   number)`: it has left the communicator before; `look_around(place)`; `look_for_stalls(now)`: bytes of peers may be
-///   lost;
+///   number)`: it has left the communicator before; `sends_no_more(peer)`: it has left it, and all that it sent there
+///   has come; `look_around(place)`; `look_for_stalls(now)`: bytes of peers may be lost;
 /// - `write_call(call)`;
 /// - `wake_descriptor()`: readable after news: a new connection, a failure, a leave; `quiet()`: until there is more.
 template <class Group>

@@ -56,7 +56,7 @@ class tcp_part_list {
 
   // ---- Any thread
 
-  /// Null if this rank has not been in it lately.
+  /// Null if this rank has not been in it lately: what it called there is not known any more.
   std::shared_ptr<state> find(std::uint32_t number) {
     const std::lock_guard lock(mutex_);
     if (const auto at = place_of(number); at != there_.end() && (*at)->number() == number) return *at;

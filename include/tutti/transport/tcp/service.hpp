@@ -207,14 +207,15 @@ class tcp_service {
   bool is_to_come(std::uint32_t number) { return state_->parts.is_to_come(number); }
   std::string trouble() const { return door_.shortage(); }
   std::uint64_t written(int peer) { return connection(peer).written(); }
+  std::uint64_t given(int peer) { return connection(peer).given(); }
   void claimed(int peer, std::uint64_t bytes) { state_->claim(peer, bytes); }
   void decided(const failure& f) {
     door_.close();
     state_->fail(f);
   }
   void decided(std::uint32_t part, const failure& f) { state_->fail(part, f); }
-  void left(std::uint32_t part, int rank, std::uint64_t last) {
-    if (const auto there = state_->parts.find(part)) there->leave(rank, last);
+  void left(std::uint32_t part, int rank, std::uint64_t last, std::uint64_t given) {
+    if (const auto there = state_->parts.find(part)) there->leave(rank, last, given);
     state_->ring();
   }
   /// What the rank has sent may still be on its way, by a connection that is not established here yet: the news that it

@@ -120,22 +120,22 @@ class tcp_waiting {
     group_->look_around(here());
   }
 
-  /// What a rank has sent before it left has come once its connection has ended; the news of its leaving may come
-  /// before. One that does not end within the tuning's `grace` is given up.
+  /// What a rank has sent before it left a communicator has come once that is known of all its bytes of that time; what
+  /// it sent before it left the group, once its connection has ended. The news of its leaving may come before. A
+  /// connection that does not end within the tuning's `grace` is given up.
   void look_for_left() {
-    // A message may still be on its way: who has left a communicator is then like one that has left the group.
-    const bool message = call_.is_message();
-    const bool gone = group_->never_calls(awaited_, message ? UINT64_MAX : call_.sequence);
-    if (gone && !message) give_up();
-    if (!gone && !group_->has_left(awaited_)) return;
+    if (!call_.is_message() && group_->never_calls(awaited_, call_.sequence)) give_up();
+    const bool all_came = group_->sends_no_more(awaited_);
+    if (!all_came && !group_->has_left(awaited_)) return;
     const connection_type& c = group_->connection(awaited_);
     const auto now = clock::now();
+    // It may have come after the last look.
     if (left_seen_ != awaited_) {
       left_seen_ = awaited_;
       left_since_ = now;
       return;
     }
-    if (c.established() && !c.broken() && now - left_since_ < group_->tuning().grace) return;
+    if (!all_came && c.established() && !c.broken() && now - left_since_ < group_->tuning().grace) return;
     give_up();
   }
   [[noreturn, gnu::noinline, gnu::cold]] void give_up() {

@@ -8,8 +8,12 @@
 #include <doctest/doctest.h>
 #include <tutti/tutti.hpp>
 
+#include <signal.h>
+#include <time.h>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -30,6 +34,12 @@ void check_all(const std::vector<outcome>& of, const outcome& expected) {
     CHECK(of[rank] == expected);
   }
 }
+void sleep_milliseconds(unsigned span) {
+  timespec time{};
+  time.tv_nsec = static_cast<long>(span) * 1'000'000;
+  nanosleep(&time, nullptr);
+}
+
 /// How ranks that are processes end, of which rank `victim` does that at the first hit of that fault point.
 process_outcomes outcomes_of_meeting(const std::vector<int>& where, int victim, const char* point,
                                      tutti::fault::action what) {
@@ -125,5 +135,41 @@ TEST_CASE("what keeps a rank from the meeting of its host is thrown by all, and 
     CHECK(ended.on(0).kind == "resource_error");
     CHECK(contains(ended.on(0).text, "ranks that share a host cannot meet: fault point group.attach, hit 1"));
     check_all(ended.of, ended.on(0));
+  }
+}
+
+TEST_CASE("a rank that has left and is killed while others of its host still talk is named by all") {
+  const alarm_limit limit(60);
+  constexpr int victim = 3;
+  const shared_with_children<std::atomic<int>> passed;
+  const shared_with_children<std::atomic<bool>> dead;
+  std::int64_t killed = 0;
+  const auto ended = outcomes_of_hosts_processes(
+      {1, 0, 0, 0},
+      [&](comm_type& comm, rank_report&) {
+        tutti::barrier<tutti::dissemination>(comm);
+        passed->fetch_add(1);
+        if (comm.rank() == victim) return;
+        while (!dead->load()) sleep_milliseconds(1);
+        // Each waits for another: two on the host of the victim, one elsewhere.
+        std::vector<int> values(1);
+        tutti::recv(comm, comm.rank() == 1 ? 2 : 1, values);
+      },
+      [&](const std::vector<pid_t>& pids) {
+        while (passed->load() < 4) sleep_milliseconds(1);
+        sleep_milliseconds(100);  // it has said goodbye by then
+        kill(pids[victim], SIGKILL);
+        await_zombie(pids[victim]);
+        killed = monotonic_now();
+        dead->store(true);
+      });
+  CHECK(ended.on(victim).kind == "died");
+  for (const int rank : {0, 1, 2}) {
+    CAPTURE(rank);
+    CAPTURE(ended.on(rank).text);
+    CHECK(ended.on(rank).kind == "peer_failed");
+    CHECK(ended.on(rank).peer == victim);
+    CHECK(ended.on(rank) == ended.on(0));
+    CHECK(ended.when[static_cast<std::size_t>(rank)] - killed < 3'000'000'000);  // far less than a heartbeat
   }
 }

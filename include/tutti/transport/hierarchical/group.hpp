@@ -39,7 +39,7 @@ std::string numbers_on_host(int size, IsThere&& is_there) {
 ///
 /// Beside what every transport has it uses, of the outer group, `check()`, `fail(failure)`, `raise()`,
 /// `has_left(rank)`, `never_calls(rank, number)`, `lost(rank, what)`, `disagree(rank)`, `late(place, milliseconds)` and
-/// `await_verdict(failure)`, as `basic_tcp_context` has them; of the inner one `why()`, `told_by(rank)`,
+/// `await_verdict(failure, lost)`, as `basic_tcp_context` has them; of the inner one `why()`, `told_by(rank)`,
 /// `has_left(rank)` and `call_of(rank, number)`, as `processes_group` has them.
 template <class Inner, class Outer>
 class hierarchical_group {
@@ -125,7 +125,10 @@ class hierarchical_group {
           judging.lost(gone, found.text);
       }
     }
-    judging.await_verdict(translated(found));
+    // Nobody else judges the death of a rank that has left, which others may still need.
+    const bool died = found.kind == errc::peer_failed && found.peer >= 0 && found.peer != inner_.rank() &&
+                      !within.has_left(found.peer);
+    judging.await_verdict(translated(found), died ? rank_of(found.peer) : -1);
   }
 
  private:

@@ -207,10 +207,15 @@ class basic_tcp_context {
     report(std::move(m));
     await_verdict(too_late(at, at.awaited, milliseconds, true));
   }
-  /// Throws the verdict on what somebody has reported; `otherwise` where none comes.
-  [[noreturn]] void await_verdict(const failure& otherwise) {
+  /// Throws the verdict on what somebody has reported; `otherwise` where none comes: then all throw that. None comes of
+  /// the loss of a rank, `lost` if it is not -1, that has left the group.
+  [[noreturn]] void await_verdict(const failure& otherwise, int lost = -1) {
     // If rank 0 cannot be reached this rank finds that out, which takes a heartbeat.
-    if (!state_->await_failure(2 * all_->heartbeat + verdict_patience)) conclude(otherwise);
+    const auto until = std::chrono::steady_clock::now() + 2 * all_->heartbeat + verdict_patience;
+    const auto in_vain = [&] { return std::chrono::steady_clock::now() >= until || (lost >= 0 && has_left(lost)); };
+    while (!state_->await_failure(verdict_step) && !in_vain()) {
+    }
+    fail(otherwise);
     raise();
   }
   /// Who waits in vain for a while has the awaited rank compare what both call, as soon as that rank calls it.
@@ -253,6 +258,7 @@ class basic_tcp_context {
   // Until what a rank itself knows counts for it, verdict or not.
   static constexpr std::chrono::milliseconds verdict_patience{1'000};
   static constexpr std::chrono::milliseconds abort_patience{40};
+  static constexpr std::chrono::milliseconds verdict_step{20};  // between looks who has left
 
   int rank_of_group(int rank) const {
     return part_ == nullptr ? rank : (*part_->members())[static_cast<std::size_t>(rank)];

@@ -7,6 +7,7 @@
 
 #include "counted_new.hpp"
 #include "deadline.hpp"
+#include "transport/hierarchical_job.hpp"
 #include "transport/tcp_job.hpp"
 
 #include <doctest/doctest.h>
@@ -104,4 +105,56 @@ TEST_CASE(
   }
   CHECK(told > 5);
   CHECK(open_descriptors() == before);
+}
+
+namespace {
+
+/// `fail(comm)` on rank 1 of several, which does not get the memory for one thing in it, whichever that is: all ranks
+/// fail. `run(work)` is how `work(comm)` ends on each.
+template <class Comm, class Run, class Fail>
+void check_that_all_fail(Run&& run, Fail&& fail) {
+  std::size_t nth = 0;
+  std::size_t left = 0;
+  do {
+    ++nth;
+    CAPTURE(nth);
+    const std::vector<outcome> ended = run([&](Comm& comm) {
+      tutti::barrier<tutti::dissemination>(comm);
+      if (comm.rank() == 1) {
+        refused = nth;
+        fail(comm);
+        left = refused;
+        refused = 0;
+      }
+      for (;;) tutti::barrier<tutti::dissemination>(comm);
+    });
+    for (const outcome& each : ended) {
+      CAPTURE(each.text);
+      CHECK((each.kind == "resource_error" || each.kind == "peer_failed"));
+    }
+  } while (left == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a rank that gets no memory to say what has failed fails all the same, and the others are told") {
+  if (!counting) return;
+  const deadline limit(std::chrono::seconds(60));
+  const std::string reason(200, 'r');
+  const auto on_two = [](const auto& work) { return outcomes_on_threads(2, work); };
+  SUBCASE("a connection") {
+    check_that_all_fail<tcp_communicator>(on_two,
+                                          [&](tcp_communicator& comm) { comm.transport().group().lost(0, reason); });
+  }
+  SUBCASE("a call") {
+    check_that_all_fail<tcp_communicator>(on_two,
+                                          [&](tcp_communicator& comm) { comm.messages().lane.abandon(reason); });
+  }
+  SUBCASE("a call among ranks of two hosts") {
+    check_that_all_fail<hierarchical_comm>(
+        [](const auto& work) {
+          return outcomes_on_hosts({0, 1, 1}, work);
+        },
+        [&](hierarchical_comm& comm) { comm.messages().lane.abandon(reason); });
+  }
 }

@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <string>
 
 namespace tutti::detail {
@@ -84,8 +83,8 @@ class shared_memory_lane : public lane_boards<Group> {
     try {
       group_->fail({errc::peer_failed, rank_,
                     message() << "rank " << rank_ << " failed in " << call_.describe() << ": " << reason});
-    } catch (...) {
-      std::terminate();  // no memory to say what failed: others would wait for ever
+    } catch (...) {  // no memory for more than what fits into a string itself: others would wait for ever
+      group_->fail({errc::peer_failed, rank_, "out of memory"});
     }
     if constexpr (Group::waits_for_readers) Group::fence::heavy();
     this->abandon_channels();

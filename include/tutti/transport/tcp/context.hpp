@@ -280,11 +280,7 @@ class basic_tcp_context {
   }
   void lost_line(int rank, std::string_view what) noexcept {
     TUTTI_FAULT_POINT("tcp.group.lost");
-    control_message m;
-    m.kind = control_kind::suspects;
-    m.peer = rank;
-    m.text = message() << "rank " << all_->rank << " lost its connection to rank " << rank << ": " << what;
-    report(std::move(m));
+    if (all_->service != nullptr) all_->service->suspect(rank, what);
   }
   [[gnu::noinline, gnu::cold]] void look_at_lines(std::chrono::steady_clock::time_point now) {
     TUTTI_FAULT_POINT("tcp.group.look_for_stalls");

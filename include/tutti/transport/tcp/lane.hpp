@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <string>
 #include <utility>
 
@@ -126,8 +125,8 @@ class tcp_lane : public tcp_waiting<Group> {
     try {
       group_->fail({errc::peer_failed, rank_,
                     message() << "rank " << rank_ << " failed in " << call_.describe() << ": " << reason});
-    } catch (...) {
-      std::terminate();  // no memory to say what failed: others would wait for ever
+    } catch (...) {  // no memory for more than what fits into a string itself: others would wait for ever
+      group_->fail({errc::peer_failed, rank_, "out of memory"});
     }
     for (int peer = 0; peer < group_->size(); ++peer)
       if (peer != rank_) group_->connection(peer).abandon(index_);

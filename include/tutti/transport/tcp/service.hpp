@@ -34,6 +34,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -111,6 +112,16 @@ class tcp_service {
   /// Tells the arbiter.
   void report(control_message m) noexcept {
     post([this, m = std::move(m)] { control_.report(m); });
+  }
+  /// Tells it that this rank has lost its connection to that one.
+  void suspect(int peer, std::string_view what) noexcept {
+    attempt([&] {
+      control_message m;
+      m.kind = control_kind::suspects;
+      m.peer = peer;
+      m.text = message() << "rank " << rank_ << " lost its connection to rank " << peer << ": " << what;
+      report(std::move(m));
+    });
   }
   /// Tells the arbiter of a failure, which after that time counts for this rank, whatever the arbiter says.
   void fail(const failure& f, std::chrono::milliseconds patience) noexcept {

@@ -179,6 +179,31 @@ TEST_CASE("A11 a rank that leaves early is an error for those who wait for it, n
   check_all(of, {});
 }
 
+TEST_CASE("A11 in a gather, which only the root waits in, a rank comes late and leaves, or leaves without coming") {
+  const deadline limit(30s);
+  for (const bool comes : {true, false}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{100'000}}) {
+      CAPTURE(comes);
+      CAPTURE(count);
+      std::atomic<int> gathered{0};
+      const auto of = outcomes_on_threads(4, [&](comm_type& comm) {
+        std::vector<int> mine(count, comm.rank() + 1);
+        std::vector<int> all(comm.rank() == 0 ? 4 * count : 0);
+        if (comm.rank() == 2)
+          while (gathered.load() < 2) std::this_thread::yield();
+        if (comm.rank() == 2 && !comes) return;
+        tutti::gather<tutti::flat>(comm, mine, all, 0);
+        ++gathered;
+        if (comm.rank() == 0) CHECK((all.front() == 1 && all[2 * count] == 3 && all.back() == 4));
+      });
+      if (comes)
+        check_all(of, {});
+      else
+        check_same(of, "peer_failed", 2, "rank 2 left while rank 0 waited for it in round 0 of gather");
+    }
+  }
+}
+
 TEST_CASE("C14 ranks leave at different times, and what they sent before arrives") {
   const deadline limit(60s);
   for (int round = 0; round < 40; ++round) {

@@ -173,3 +173,27 @@ TEST_CASE("a rank that has left and is killed while others of its host still tal
     CHECK(ended.when[static_cast<std::size_t>(rank)] - killed < 3'000'000'000);  // far less than a heartbeat
   }
 }
+
+TEST_CASE("in a gather, which only the root waits in, a rank leaves without coming, on the host of the root or not") {
+  const deadline limit(30s);
+  for (const int late : {1, 2}) {
+    CAPTURE(late);
+    std::atomic<int> gathered{0};
+    const auto of = outcomes_on_hosts({0, 1, 0, 1}, [&](comm_type& comm) {
+      const std::vector<int> mine(10, comm.rank());
+      std::vector<int> all(comm.rank() == 0 ? 40 : 0);
+      if (comm.rank() == late) {
+        while (gathered.load() < 2) std::this_thread::yield();
+        return;
+      }
+      tutti::gather<tutti::flat>(comm, mine, all, 0);
+      ++gathered;
+    });
+    CAPTURE(of[0].text);
+    CHECK(of[0].kind == "peer_failed");
+    CHECK(of[0].peer == late);
+    CHECK(
+        contains(of[0].text, "rank " + std::to_string(late) + " left while rank 0 waited for it in round 0 of gather"));
+    check_all(of, of[0]);
+  }
+}

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -56,6 +57,7 @@ class mpi_group : public mpi_listener {
         size_(static_cast<int>(members.size())),
         members_(members.size()),
         gone_after_(members.size()) {
+    job_->go_on();
     job_->may_be_deaf();
     job_->free_retired();
     for (std::size_t i = 0; i < members.size(); ++i) members_[i] = of.in_job(members[i]);
@@ -75,10 +77,11 @@ class mpi_group : public mpi_listener {
     job_->join(*this);
   }
   ~mpi_group() {
+    const bool by_exception = std::uncaught_exceptions() > exceptions_;
     if (!job_->gone()) try {
         if (whole_ != nullptr && !failed() && !whole_->failed())
           for (int peer = 0; peer < size_; ++peer)
-            if (peer != rank_) tell_gone(peer);
+            if (peer != rank_) tell_gone(peer, by_exception);
       } catch (...) {  // they may wait until their deadline
       }
     job_->leave(*this);
@@ -92,7 +95,7 @@ class mpi_group : public mpi_listener {
       int awaited = size_ - 1;
       for (const std::uint64_t gone : gone_after_) awaited -= gone != 0;
       try {
-        job_->retire(number(), awaited, comm_);
+        job_->retire(number(), awaited, comm_, by_exception);
       } catch (...) {  // it stays as it is, and MPI ends it
       }
     }
@@ -203,6 +206,7 @@ class mpi_group : public mpi_listener {
   /// The rank's function has returned: waits until all ranks have left and nothing is on its way. Throws what the group
   /// failed of, `mismatch` if the ranks have not all made the same calls.
   void part() {
+    job_->go_on();
     check();
     leaving_ = true;
     tell_gone_to_all();
@@ -254,16 +258,22 @@ class mpi_group : public mpi_listener {
   void settle(const failure& f) {
     if (failed()) return;
     failure_ = f;
+    if (whole_ != nullptr) drain(comm_);
     state_.store(broken, std::memory_order_release);
   }
   void tell_all(const failure& f) {
     for (int peer = 0; peer < size_; ++peer)
       if (peer != rank_) job_->send(in_job(peer), about(note_kind::failed, f));
   }
-  void tell_gone(int to) {
+  /// While an exception passes others are not told so yet: they shall rather hear of that.
+  void tell_gone(int to, bool by_exception = false) {
     mpi_note note = about(note_kind::gone);
     note.number = log_.last();
-    job_->send(in_job(to), note);
+    if (by_exception) {
+      job_->send_if_it_goes_on(in_job(to), std::move(note));
+    } else {
+      job_->send(in_job(to), note);
+    }
   }
   void tell_gone_to_all() {
     for (const look& l : looks_) tell_gone(l.from);
@@ -398,6 +408,7 @@ class mpi_group : public mpi_listener {
   std::atomic<int> state_{fine};
   bool leaving_ = false;
   bool ended_ = false;
+  int exceptions_ = std::uncaught_exceptions();  // under way when this end was made
   failure failure_;
   std::mutex mutex_;
   std::string abort_text_;

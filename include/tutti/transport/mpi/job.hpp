@@ -24,6 +24,7 @@
 #include <exception>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tutti::detail {
 
@@ -39,9 +40,12 @@ class mpi_listener {
 
  protected:
   ~mpi_listener() = default;
+  /// From now on what comes on this communicator is received in vain: who has sent it waits for that.
+  void drain(MPI_Comm comm) { drained_ = comm; }
 
  private:
   friend class mpi_job;
+  MPI_Comm drained_ = MPI_COMM_NULL;
   int number_;
   function take_;
   mpi_listener* next_ = nullptr;
@@ -134,6 +138,12 @@ class mpi_job {
                         &made->request),
               "MPI_Isend");
   }
+  /// The same if the rank does not end by the exception that passes.
+  void send_if_it_goes_on(int to, mpi_note note) { unsaid_.push_back({to, std::move(note)}); }
+  /// It has not.
+  void go_on() {
+    for (; !unsaid_.empty(); unsaid_.pop_back()) send(unsaid_.back().to, unsaid_.back().what);
+  }
   /// Takes in what has been told. Not a collective, and it does not wait.
   void poll() {
     if (gone_) return;
@@ -144,8 +154,14 @@ class mpi_job {
       if (there == 0) break;
       take_note(status);
     }
+    for (const mpi_listener* one = listeners_; one != nullptr; one = one->next_)
+      if (one->drained_ != MPI_COMM_NULL) [[unlikely]]
+        receive_one_in_vain(one->drained_);
     if (abandoned_.size() != 0) [[unlikely]]
-      drain_abandoned();
+      for (const MPI_Comm comm : abandoned_) receive_one_in_vain(comm);
+    if (retired_.size() != 0) [[unlikely]]
+      for (const retired_group& each : retired_)
+        if (each.drained) receive_one_in_vain(each.comm);
   }
   /// Polls until `done()`, or for so long; whether it was done.
   template <class Done>
@@ -164,12 +180,13 @@ class mpi_job {
   /// That communicator is not used any more, and something may still be on its way there: it is kept, since MPI may
   /// give its name away otherwise.
   /// That group's communicator is freed when so many of its ranks have told that they have left it too: what they send
-  /// until then must not be taken for what belongs to the next one.
-  void retire(int group, int awaited, MPI_Comm comm) {
+  /// until then must not be taken for what belongs to the next one. `drained`: they may send what they wait to be
+  /// received.
+  void retire(int group, int awaited, MPI_Comm comm, bool drained) {
     if (awaited == 0) {
       MPI_Comm_free(&comm);  // local, though it is called collective: what is on its way goes on
     } else {
-      retired_.push_back({group, awaited, comm});
+      retired_.push_back({group, awaited, comm, drained});
     }
   }
   /// Before one more is made: MPICH has 2048 in all.
@@ -217,6 +234,11 @@ class mpi_job {
     int group;
     int awaited;  // ranks that have not told yet that they have left
     MPI_Comm comm;
+    bool drained;
+  };
+  struct unsaid_note {
+    int to;
+    mpi_note what;
   };
   struct note_under_way {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -308,13 +330,11 @@ class mpi_job {
       return;
     }
   }
-  [[gnu::noinline]] void drain_abandoned() {
-    for (const MPI_Comm comm : abandoned_) {
-      int there = 0;
-      MPI_Status status;
-      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &there, &status), "MPI_Iprobe");
-      if (there != 0) receive_in_vain(status, comm);
-    }
+  [[gnu::noinline]] static void receive_one_in_vain(MPI_Comm comm) {
+    int there = 0;
+    MPI_Status status;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &there, &status), "MPI_Iprobe");
+    if (there != 0) receive_in_vain(status, comm);
   }
   [[gnu::noinline]] static void receive_in_vain(const MPI_Status& status, MPI_Comm comm) {
     int bytes = 0;
@@ -384,6 +404,7 @@ class mpi_job {
   note_under_way* notes_ = nullptr;
   array_list<MPI_Comm> abandoned_;
   array_list<retired_group> retired_;
+  std::vector<unsaid_note> unsaid_;
   mpi_mail mail_;
 };
 

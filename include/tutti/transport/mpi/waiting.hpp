@@ -53,6 +53,7 @@ class mpi_waiting {
 
   [[gnu::noinline]] void look_up() {
     group_->check();
+    group_->job().go_on();
     group_->job().poll();
     group_->check();
     const auto now = clock::now();

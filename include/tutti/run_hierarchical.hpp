@@ -141,6 +141,7 @@ void run_hierarchical_rank(const tcp_options& options, F& f) {
     group.emplace(Inner(*here, here->rank()), Outer(all), lowest);
     comm.emplace(hierarchical<Inner, Outer>(*group));
     f(*comm);
+    comm->go_on();
     all.check();
     all.leave();
     TUTTI_FAULT_POINT("hierarchical.farewell");

@@ -40,6 +40,7 @@ void run_mpi_rank(MPI_Comm on, bool borrowed, F& f) {
     {
       communicator<mpi> comm{mpi(group)};
       f(comm);
+      comm.go_on();
     }
     group->part();
   } catch (const std::exception& e) {

@@ -25,6 +25,7 @@ template <class F>
 void run_rank(processes_group& group, int rank, F& f) {
   communicator<processes> comm(processes(group, rank));
   f(comm);
+  comm.go_on();
   group.check();
   group.leave(rank);
   TUTTI_FAULT_POINT("run.farewell");

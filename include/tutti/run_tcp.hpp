@@ -33,6 +33,7 @@ void run_tcp_rank(const tcp_options& options, F& f, Failed&& failed) {
   try {
     communicator<Transport> comm{Transport(group)};
     f(comm);
+    comm.go_on();
     group.check();
     group.leave();
     group.part();

@@ -33,6 +33,7 @@ struct archetype_lane {
   void glance() requires(Missing != 7) {}
   void awake() requires(Missing != 8) {}
   void abandon(const std::string&) requires(Missing != 9) {}
+  void withdraw() requires(Missing != 10) {}
 };
 static_assert(tutti::lane<archetype_lane<>>);
 static_assert(!tutti::lane<archetype_lane<1>>);
@@ -44,6 +45,7 @@ static_assert(!tutti::lane<archetype_lane<6>>);
 static_assert(!tutti::lane<archetype_lane<7>>);
 static_assert(!tutti::lane<archetype_lane<8>>);
 static_assert(!tutti::lane<archetype_lane<9>>);
+static_assert(!tutti::lane<archetype_lane<10>>);
 static_assert(!tutti::viewing_lane<archetype_lane<>> && !tutti::sharing_lane<archetype_lane<>>);
 
 struct receives_without_an_answer : archetype_lane<> {
@@ -237,6 +239,7 @@ TEST_CASE("the archetypes do what is asked of them, which is nothing") {
   lane.glance();
   lane.awake();
   lane.abandon("");
+  lane.withdraw();
   archetype_viewing_lane<> viewing;
   CHECK(viewing.view(0, 0) == nullptr);
   viewing.claim(0);

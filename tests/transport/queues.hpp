@@ -124,6 +124,10 @@ class queues_lane {
     for (int peer = 0; peer < group_->size; ++peer) group_->messages[{index_, rank_, peer}].clear();
     group_->changed.notify_all();
   }
+  void withdraw() noexcept {
+    const std::unique_lock lock(group_->mutex);
+    for (int peer = 0; peer < group_->size; ++peer) group_->messages[{index_, rank_, peer}].clear();
+  }
 
  private:
   void check(std::unique_lock<std::mutex>& lock) {

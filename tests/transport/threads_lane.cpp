@@ -334,3 +334,51 @@ TEST_CASE("who abandons its call waits for those who read its memory, and for no
     CHECK_THROWS_AS(ranks[1].open(call_number(2)), tutti::peer_failed);
   }
 }
+
+TEST_CASE("who withdraws waits for those who read its memory, and the others neither read it nor hear anything") {
+  const deadline limit(30s);
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    ends ranks(4);
+    auto data = std::make_unique<bytes>(message(5, 100000));
+    const bytes copied = message(6, 300);
+    ranks[0].send(3, copied.data(), copied.size(), true);
+    for (const int peer : {1, 2, 3}) ranks[0].send(peer, data->data(), data->size(), false);
+    std::atomic<bool> reading = false;
+    std::atomic<bool> read = false;
+    std::thread reader([&] {
+      const std::byte* const there = ranks[1].view(0, 100000);
+      ranks[1].claim(0);
+      reading = true;
+      std::this_thread::sleep_for(5ms);
+      bool whole = true;
+      for (std::size_t i = 0; i < 100000; ++i) whole &= there[i] == message(5, 1)[0];
+      CHECK(whole);
+      read = true;
+      ranks[1].release(0);
+    });
+    REQUIRE(ranks[2].view(0, 100000) != nullptr);
+    while (!reading) std::this_thread::yield();
+    ranks[0].withdraw();
+    CHECK(read);
+    data.reset();
+    reader.join();
+    receive(ranks[3], 0, copied);
+    CHECK(ranks[3].view(0, 100000) == nullptr);
+    CHECK_NOTHROW(ranks[3].glance());
+    CHECK_NOTHROW(ranks[1].open(call_number(2)));
+    // Who has looked already waits until the rank says why.
+    std::string why;
+    std::thread looked([&] {
+      try {
+        ranks[2].claim(0);
+      } catch (const tutti::peer_failed& e) {
+        why = e.what();
+      }
+    });
+    if (repetition % 2 == 0) std::this_thread::sleep_for(1ms);
+    ranks.group->end_rank(0, " failed: no shoes");
+    looked.join();
+    CHECK(why == "rank 0 failed: no shoes: peer failed");
+    CHECK_THROWS_AS(ranks[3].glance(), tutti::peer_failed);
+  }
+}

@@ -177,6 +177,7 @@ struct waiting {
 
   bool operator()() {
     waited = true;
+    comm.go_on();
     lane.idle();
     if (comm.pending().next() != nullptr) [[unlikely]]
       comm.progress();

@@ -78,6 +78,7 @@ pending<Comm> iallreduce(Comm& comm, const buffers<T>& memory, std::size_t count
                          call_site where) {
   constexpr auto verb = collective::allreduce;
   require_operation<Op, T>();
+  comm.go_on();
   std::optional<pending<Comm>> started;
   choose<verb, Algorithm, is_commutative_v<Op, T>>(comm, bytes_of<T, Op>(count), [&]<class A>() {
     using S = schedule_for<verb, A>;

@@ -60,6 +60,7 @@ TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int ro
                 "tutti: native stands for a collective of the library below the transport, and this transport has "
                 "none: it is for mpi");
   if constexpr (native_transport<typename Comm::transport_type>) {
+    comm.go_on();
     auto own = comm.transport().native_collectives();
     if (!own.introduced()) [[unlikely]] {
       introduce_native(comm, where);

@@ -23,6 +23,7 @@ struct pending_operation : in_progress {
 
   Comm* comm;
   typename Comm::pending_lane* on;
+  int exceptions = std::uncaught_exceptions();  // under way when it began
   bool finished = false;
   std::exception_ptr failed;
 
@@ -31,6 +32,17 @@ struct pending_operation : in_progress {
     on->lane.awake();
     on->user = nullptr;
     leave();
+  }
+  /// It is destroyed before it has finished. Where an exception passes, that may be what ends the rank, and the others
+  /// shall hear of it rather than of this.
+  void give_up() {
+    if (std::uncaught_exceptions() > exceptions) {
+      on->lane.withdraw();
+      on->join(comm->given_up());
+    } else {
+      Comm::pending_lane::fail(*on);
+    }
+    close();
   }
 };
 
@@ -42,7 +54,9 @@ struct pending_operation : in_progress {
 /// MPI's own collectives. Movable. The buffers and the communicator must stay until it has finished.
 ///
 /// Destroying one that has not finished is an error that fails its communicator, and no other (it neither blocks nor
-/// throws): the other ranks throw `peer_failed` there.
+/// throws): the other ranks throw `peer_failed` there. Where an exception passes it, the buffers are this rank's again
+/// at once, and the others hear of that exception if it leaves the function that was given `comm`; else the
+/// communicator fails when the rank next waits in a collective of any of its communicators, or its function returns.
 template <class Comm>
 class pending {
   using operation = detail::pending_operation<Comm>;
@@ -66,6 +80,7 @@ class pending {
   bool test() {
     if (operation_ == nullptr) return true;
     operation& o = *operation_;
+    o.comm->go_on();
     if (!o.advance(o)) {
       guarded([&] { o.on->lane.glance(); });
       // Others may wait for this rank in another of its collectives before they come to this one.
@@ -80,6 +95,7 @@ class pending {
   void wait() {
     if (operation_ == nullptr) return;
     operation& o = *operation_;
+    o.comm->go_on();
     while (!o.advance(o)) {
       guarded([&] { o.on->lane.idle(); });
       o.comm->progress();
@@ -107,10 +123,7 @@ class pending {
   }
   void drop() noexcept {
     if (operation_ == nullptr) return;
-    if (!operation_->finished) {
-      operation_->on->lane.abandon("the pending collective was destroyed before it had finished");
-      operation_->close();
-    }
+    if (!operation_->finished) operation_->give_up();
     destroy_(std::exchange(operation_, nullptr));
   }
 

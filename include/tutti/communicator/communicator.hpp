@@ -45,7 +45,7 @@ class communicator {
   ~communicator() {
     for (pending_lane* const l : pending_lanes_) delete l;
     delete messages_;
-    if (shared_ != nullptr && --shared_->users == 0) delete shared_;
+    if (progress_ != &own_progress_ && --progress_->users == 0) delete progress_;
   }
 
   /// This rank, in `[0, size())`.
@@ -124,20 +124,16 @@ class communicator {
   /// The end of the same rank in another group: the two advance each other's pending collectives. Needs
   /// `relative.share_progress()` before.
   communicator(Transport transport, communicator& relative) : communicator(std::move(transport)) {
-    shared_ = relative.shared_;
-    ++shared_->users;
-    pending_ = &shared_->head;
+    progress_ = relative.progress_;
+    ++progress_->users;
   }
   /// What is pending here is from now on in a list that other communicators of the rank can join.
   void share_progress() {
-    if (shared_ != nullptr) return;
-    shared_ = detail::allocating(sizeof(shared_progress), "the list of pending collectives",
-                                 [] { return new shared_progress; });
-    while (in_progress* const one = own_pending_.next()) {
-      one->leave();
-      one->join(shared_->head);
-    }
-    pending_ = &shared_->head;
+    if (progress_ != &own_progress_) return;
+    progress_ =
+        detail::allocating(sizeof(rank_progress), "the list of pending collectives", [] { return new rank_progress; });
+    move_all(own_progress_.head, progress_->head);
+    move_all(own_progress_.given_up, progress_->given_up);
   }
 
   Transport& transport() { return transport_; }
@@ -163,10 +159,16 @@ class communicator {
   }
 
   /// One lane for nonblocking collectives, and which collective is on it.
-  struct pending_lane {
-    explicit pending_lane(lane_type l) : lane(std::move(l)) {}
+  struct pending_lane : in_progress {
+    explicit pending_lane(lane_type l) : in_progress(&pending_lane::fail), lane(std::move(l)) {}
     lane_type lane;
     in_progress* user = nullptr;
+
+    /// The collective was destroyed before it had finished, and no exception ends the rank.
+    static bool fail(in_progress& self) {
+      static_cast<pending_lane&>(self).lane.abandon("the pending collective was destroyed before it had finished");
+      return true;
+    }
   };
   /// The lane of the next nonblocking collective, the same on every rank. It may still be in use: the caller finishes
   /// that collective first.
@@ -194,10 +196,18 @@ class communicator {
     return *messages_;
   }
   /// The list of collectives in progress: those of this communicator and of the others that share it.
-  in_progress& pending() { return *pending_; }
+  in_progress& pending() { return progress_->head; }
+  /// The list of lanes whose collectives were given up while an exception passed, in the same way.
+  in_progress& given_up() { return progress_->given_up; }
+  /// The rank goes on, and does not end by what passed: their groups fail. To be called before it waits for others, and
+  /// when its function has returned.
+  TUTTI_ALWAYS_INLINE void go_on() {
+    if (given_up().next() != nullptr) [[unlikely]]
+      fail_given_up();
+  }
   /// Advances what is pending.
   [[gnu::noinline]] void progress() {
-    for (in_progress* p = pending_->next(); p != nullptr;) {
+    for (in_progress* p = pending().next(); p != nullptr;) {
       in_progress* const next = p->next();
       p->advance(*p);
       p = next;
@@ -226,6 +236,18 @@ class communicator {
   cost_table& costs(std::size_t choice) { return costs_[choice]; }
 
  private:
+  static void move_all(in_progress& from, in_progress& to) {
+    while (in_progress* const one = from.next()) {
+      one->leave();
+      one->join(to);
+    }
+  }
+  [[gnu::noinline, gnu::cold]] void fail_given_up() {
+    while (in_progress* const one = given_up().next()) {
+      one->leave();
+      one->advance(*one);
+    }
+  }
   [[noreturn, gnu::noinline, gnu::cold]] void refuse_timeout(double seconds) const {
     throw usage_error(message() << "timeout on rank " << rank() << " of " << size() << ": " << seconds
                                 << " seconds, must be at least 0, which is for ever");
@@ -239,9 +261,8 @@ class communicator {
   std::uint64_t started_ = 0;
   pending_lane* pending_lanes_[max_pending] = {};
   message_lane* messages_ = nullptr;
-  in_progress own_pending_{nullptr};
-  in_progress* pending_ = &own_pending_;
-  shared_progress* shared_ = nullptr;
+  rank_progress own_progress_;
+  rank_progress* progress_ = &own_progress_;
   cost_table costs_[max_choices] = {};
 };
 

@@ -66,6 +66,7 @@ void run_ranks(ranks<Transport>& all, F&& f) {
       group.size(),
       [&](int rank) {
         f(all[rank]);
+        all[rank].go_on();
         group.leave(rank);
       },
       [&](int rank, const char* what) {

@@ -35,10 +35,11 @@ struct in_progress {
   in_progress* previous_ = nullptr;
 };
 
-/// The collectives in progress of several communicators of one rank: a rank that waits in one advances them all.
-struct shared_progress {
-  in_progress head{nullptr};
-  int users = 1;
+/// What one rank has under way, on one communicator or on several that have this in common.
+struct rank_progress {
+  in_progress head{nullptr};      // the collectives in progress: a rank that waits in one advances them all
+  in_progress given_up{nullptr};  // those that an exception has passed: if the rank goes on, their groups fail
+  int users = 1;                  // communicators
 };
 
 }  // namespace tutti

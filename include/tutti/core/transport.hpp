@@ -35,6 +35,9 @@ namespace tutti {
 /// - `awake()`: a look after `idle()` was not in vain.
 /// - `abandon(reason)`: the collective ends by an exception: the group learns of it, and when the call returns no other
 ///   rank reads or writes this rank's memory any more. Never throws.
+/// - `withdraw()`: the same while an exception passes that may end the rank: nobody is told, so that the others hear of
+///   that exception, and nobody is waited for but who reads this rank's memory at the moment. What has been copied may
+///   still arrive; what has not does not, and who looks for it waits. If the rank goes on, `abandon` comes next.
 ///
 /// A lane may have a member `piece_bytes()`, the same on every rank: then a message has no more bytes, unless it is one
 /// element.
@@ -52,6 +55,7 @@ concept lane = requires(L& l, const call& c, int peer, const std::byte* out, std
   l.glance();
   l.awake();
   l.abandon(reason);
+  l.withdraw();
 };
 
 /// A lane that can show an arrived message where it lies, without copying it: shared memory shows the sender's own

@@ -169,6 +169,15 @@ class hierarchical_lane {
     left_seen_ = -1;
   }
 
+  [[gnu::noinline, gnu::cold]] void withdraw() noexcept {
+    TUTTI_FAULT_POINT("hierarchical.withdraw");
+    outer_.withdraw();
+    inner_.withdraw();
+    started_ = {};
+    inside_ = outside_ = false;
+    left_seen_ = -1;
+  }
+
  private:
   using clock = std::chrono::steady_clock;
   using nanoseconds = std::chrono::nanoseconds;

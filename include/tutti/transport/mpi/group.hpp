@@ -95,7 +95,7 @@ class mpi_group : public mpi_listener {
       int awaited = size_ - 1;
       for (const std::uint64_t gone : gone_after_) awaited -= gone != 0;
       try {
-        job_->retire(number(), awaited, comm_, by_exception);
+        job_->retire(number(), awaited, comm_, by_exception || withdrawn_);
       } catch (...) {  // it stays as it is, and MPI ends it
       }
     }
@@ -128,6 +128,8 @@ class mpi_group : public mpi_listener {
   }
   /// Why the group failed, once it has.
   const failure& why() const { return failure_; }
+  /// This rank does not receive what others send it for a collective that it has given up.
+  void withdraw() noexcept { withdrawn_ = true; }
 
   /// The group becomes unusable; the first reason stays. On the rank's own thread.
   [[gnu::noinline, gnu::cold]] void fail(failure f) {
@@ -408,6 +410,7 @@ class mpi_group : public mpi_listener {
   std::atomic<int> state_{fine};
   bool leaving_ = false;
   bool ended_ = false;
+  bool withdrawn_ = false;
   int exceptions_ = std::uncaught_exceptions();  // under way when this end was made
   failure failure_;
   std::mutex mutex_;

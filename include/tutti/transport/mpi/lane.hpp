@@ -125,6 +125,12 @@ class mpi_lane : public mpi_waiting {
     }
     drop();
   }
+  /// What MPI has begun to move from or to a caller's memory it has to end, for which the other rank must call MPI.
+  [[gnu::noinline, gnu::cold]] void withdraw() noexcept {
+    awake();
+    group_->withdraw();
+    drop();
+  }
 
  private:
   struct incoming {

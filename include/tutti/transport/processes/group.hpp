@@ -139,17 +139,16 @@ class processes_group : public processes_membership {
            peer_memory::read(other.process.pid, reinterpret_cast<std::byte*>(&seen), other.probe, sizeof seen) &&
            seen == probe_value(whole_rank(rank));
   }
-  /// Reads it. Throws `peer_failed` if the process is gone.
-  void read(int rank, std::byte* to, std::uint64_t from, std::size_t bytes) {
-    const pid_t process = in_whole(rank).process.pid;
-    if (peer_memory::read(process, to, from, bytes)) [[likely]]
-      return;
-    const int wrong = errno;
-    look_for_dead();
-    check();
+  /// 0, or the number of the error.
+  int read(int rank, std::byte* to, std::uint64_t from, std::size_t bytes) {
+    return peer_memory::read(in_whole(rank).process.pid, to, from, bytes) ? 0 : errno;
+  }
+  /// Throws `peer_failed`: the process is gone.
+  [[noreturn, gnu::noinline, gnu::cold]] void cannot_read(int rank, int error) {
+    look_for_dead();  // of which it fails then
     fail({errc::peer_failed, rank,
-          message() << "the memory of rank " << rank << " (process " << process
-                    << ") cannot be read any more: " << std::generic_category().message(wrong)});
+          message() << "the memory of rank " << rank << " (process " << in_whole(rank).process.pid
+                    << ") cannot be read any more: " << std::generic_category().message(error)});
     raise();
   }
 
@@ -157,7 +156,12 @@ class processes_group : public processes_membership {
   [[gnu::noinline]] void write_message(int rank, const call& c) { calls_.write(state(rank).messages, c); }
   call call_of(int rank, std::uint64_t number) { return calls_.read(state(rank).log, number); }
   std::uint64_t last_call(int rank) { return state(rank).log.last(); }
-
+  [[gnu::noinline, gnu::cold]] void withdraw(int rank, int lane) noexcept {
+    if (!guard_.armed()) return;
+    boards(lane)[rank].withdrawn.store(true, std::memory_order_release);
+    head_->withdrawn.store(true, std::memory_order_release);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // as where it fails
+  }
   TUTTI_ALWAYS_INLINE bool failed() const noexcept { return head_->failed.there() || !guard_.armed(); }
   /// Throws what the group failed of, if it failed.
   TUTTI_ALWAYS_INLINE void check() {

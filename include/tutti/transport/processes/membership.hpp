@@ -40,6 +40,8 @@ class processes_membership {
                            in_whole(rank).stage.load(std::memory_order_acquire) == rank_stage::left);
   }
   bool has_attached(int rank) { return state(rank).stage.load(std::memory_order_acquire) != rank_stage::absent; }
+  /// Some rank has withdrawn what it showed on some lane.
+  bool any_withdrawn() const noexcept { return head_->withdrawn.load(std::memory_order_relaxed); }
   /// The smallest number above those of all groups that the rank was ever in.
   int next_group(int rank) { return in_whole(rank).next_group.load(std::memory_order_acquire); }
   /// This rank comes to no group that ranks of this one have agreed on so far.

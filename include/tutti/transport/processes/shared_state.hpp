@@ -48,6 +48,7 @@ struct shared_head {
   std::uint64_t states = 0;
   std::uint64_t notes = 0;
   failure_record failed;
+  std::atomic<bool> withdrawn{false};  // some rank has withdrawn what it showed on some lane: its board says so
   std::atomic<std::uint64_t> tables[most_lanes] = {};
   // Of a subgroup: its memory, a list, and how many of its ranks have neither left nor died nor will never come.
   std::atomic<std::uint64_t> pieces{0};

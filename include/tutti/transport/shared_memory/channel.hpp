@@ -101,6 +101,8 @@ struct board {
   alignas(64) std::atomic<std::uint64_t> ended{0};
   // Not 0 while it reads memory of others.
   alignas(64) std::atomic<std::uint64_t> claimed{0};
+  // What this rank shows on the lane, here and in channels, is in its own hands again, unless it is a copy.
+  std::atomic<bool> withdrawn{false};
 
   message_slot& slot(std::uint64_t round) { return slots[round % capacity]; }
 };

@@ -28,11 +28,14 @@ namespace tutti::detail {
 ///   unusable;
 /// - `write_call(rank, call)`, `write_message(rank, call)`, `call_of(rank, number)`, `last_call(rank)`: what the ranks
 ///   called;
+/// - `withdraw(rank, lane)`: what the rank has shown on the lane is not to be read any more, unless it is a copy: notes
+///   that on its board, and that there is such a note at all, which is `any_withdrawn()`;
 /// - `look_for_dead()`: fails the group if a rank has gone without a word; `longest_nap`: between looks;
 /// - `waits_for_readers`: a failing rank waits until nobody reads its memory; else who has read it looks afterwards
 ///   whether the group has failed meanwhile, by `check_after_reading()`;
 /// - where not everything is shown: `can_read(rank)`, `read(rank, to, from, bytes)`, `least_read`: messages of at least
-///   so many bytes are read from the memory of the other process, if that can be;
+///   so many bytes are read from the memory of the other process, if that can be; where it cannot `read` returns the
+///   number of the error, of which `cannot_read(rank, error)` fails the group;
 /// - `piece_bytes(lane)`, `shown_copy_bytes`: the size of copies in channels and on boards.
 template <class Group>
 class shared_memory_lane : public lane_boards<Group> {
@@ -86,6 +89,19 @@ class shared_memory_lane : public lane_boards<Group> {
     } catch (...) {  // no memory for more than what fits into a string itself: others would wait for ever
       group_->fail({errc::peer_failed, rank_, "out of memory"});
     }
+    leave_memory();
+  }
+
+  [[gnu::noinline, gnu::cold]] void withdraw() noexcept {
+    this->awake();
+    TUTTI_FAULT_POINT("lane.withdraw");
+    group_->withdraw(rank_, index_);
+    leave_memory();
+  }
+
+ private:
+  /// Returns when nobody reads this rank's memory any more. All can know why they must not.
+  void leave_memory() noexcept {
     if constexpr (Group::waits_for_readers) Group::fence::heavy();
     this->abandon_channels();
     this->abandon_boards();

@@ -87,6 +87,8 @@ class lane_boards : public lane_channels<Group> {
     }
     if (s.fingerprint != fingerprint_) [[unlikely]]
       this->refuse(peer, s, s.size());
+    if (s.where != 0 && s.direct() && this->has_withdrawn(peer)) [[unlikely]]
+      return nullptr;
     TUTTI_FAULT_POINT("board.arrived");
     ++looked_;
     looked_at_direct_ |= s.direct();
@@ -109,6 +111,7 @@ class lane_boards : public lane_channels<Group> {
         boards_[rank_].claimed.store(0, std::memory_order_release);
         group_->check();
       }
+      check_shared();
     }
   }
 
@@ -119,6 +122,7 @@ class lane_boards : public lane_channels<Group> {
       boards_[rank_].claimed.store(0, std::memory_order_release);
     } else {
       group_->check_after_reading();
+      check_shared();
     }
   }
 
@@ -156,7 +160,7 @@ class lane_boards : public lane_channels<Group> {
     return true;
   }
 
-  /// After the failure is known to all: nobody reads this rank's memory any more.
+  /// After all can know that it does so: nobody reads this rank's memory any more.
   void abandon_boards() noexcept {
     if constexpr (Group::waits_for_readers) {
       boards_[rank_].claimed.store(0, std::memory_order_release);
@@ -169,6 +173,19 @@ class lane_boards : public lane_channels<Group> {
   }
 
  private:
+  /// Whom this rank reads has not withdrawn. It has looked at all the others, or most.
+  TUTTI_ALWAYS_INLINE void check_shared() {
+    if (group_->any_withdrawn()) [[unlikely]]
+      await_end_of_withdrawn();
+  }
+  [[gnu::noinline, gnu::cold]] void await_end_of_withdrawn() {
+    for (int peer = 0; peer < group_->size(); ++peer) {
+      if (peer == rank_ || !this->has_withdrawn(peer)) continue;
+      boards_[rank_].claimed.store(0, std::memory_order_release);
+      this->await_end();
+    }
+  }
+
   struct direct_reader {
     int rank;
     std::uint64_t round;

@@ -79,20 +79,25 @@ class lane_channels : public lane_waiting<Group> {
         offer_to_read(i, peer);
       if (s.remote()) return fetch(peer, i, s, landing);
     }
-    return s.where == 0 ? s.payload : group_->at(s.where);
+    if (s.where == 0) return s.payload;
+    return s.direct() && this->has_withdrawn(peer) ? nullptr : group_->at(s.where);
   }
 
   TUTTI_ALWAYS_INLINE void claim(int peer) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
     if constexpr (Group::waits_for_readers) {
-      if (i.from->slot(i.next).direct()) claim_direct(i);
+      if (i.from->slot(i.next).direct()) claim_direct(peer, i);
     }
   }
 
   TUTTI_ALWAYS_INLINE void release(int peer) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
     if constexpr (!Group::waits_for_readers) {
-      if (i.from->slot(i.next).direct()) group_->check_after_reading();
+      if (i.from->slot(i.next).direct()) {
+        group_->check_after_reading();
+        if (this->has_withdrawn(peer)) [[unlikely]]
+          await_end();
+      }
     }
     TUTTI_FAULT_POINT("channel.release");
     i.from->consumed.store(++i.next, std::memory_order_release);
@@ -142,12 +147,21 @@ class lane_channels : public lane_waiting<Group> {
     return true;
   }
 
-  /// After the failure is known to all: nobody reads this rank's memory any more.
+  /// What this rank reads is not there any more: it goes no further, and throws when it is known why.
+  [[noreturn, gnu::noinline, gnu::cold]] void await_end() {
+    release_claims();
+    for (group_->check();;) this->idle();
+  }
+  void release_claims() noexcept {
+    for (incoming& i : in_)
+      if (i.from != nullptr) i.from->claimed.store(i.next, std::memory_order_release);
+  }
+
+  /// After all can know that it does so: nobody reads this rank's memory any more.
   void abandon_channels() noexcept {
     TUTTI_FAULT_POINT("channel.abandon");
     if constexpr (Group::waits_for_readers) {
-      for (incoming& i : in_)
-        if (i.from != nullptr) i.from->claimed.store(i.next, std::memory_order_release);
+      release_claims();
       for (outgoing& o : out_) {
         if (o.to == nullptr) continue;
         while (o.to->claimed.load(std::memory_order_seq_cst) > o.to->consumed.load(std::memory_order_acquire))
@@ -209,19 +223,17 @@ class lane_channels : public lane_waiting<Group> {
     return o.posted >= channel::capacity && !consumed(o, o.posted + 1 - channel::capacity);
   }
 
-  /// The sender's own memory is read only between here and `release`. A failing sender sets the failure, then makes
-  /// every thread pass a fence, then waits for claims: either it sees this claim or this rank sees the failure.
-  [[gnu::noinline]] void claim_direct(incoming& i) {
+  /// The sender's own memory is read only between here and `release`. A sender that fails or withdraws says so, then
+  /// makes every thread pass a fence, then waits for claims: either it sees this claim or this rank sees what it says.
+  [[gnu::noinline]] void claim_direct(int peer, incoming& i) {
     i.from->claimed.store(i.next + 1, std::memory_order_relaxed);
     if (asymmetric_fence::available()) {
       asymmetric_fence::light();
     } else {
       i.from->claimed.exchange(i.next + 1, std::memory_order_seq_cst);
     }
-    if (group_->failed()) [[unlikely]] {
-      i.from->claimed.store(i.next, std::memory_order_release);
-      group_->check();
-    }
+    if (group_->failed() || this->has_withdrawn(peer)) [[unlikely]]
+      await_end();
   }
 
   [[gnu::noinline, gnu::cold]] void accept(incoming& i, int peer) {
@@ -243,7 +255,10 @@ class lane_channels : public lane_waiting<Group> {
       if (i.fetched.size() < bytes) i.fetched = heap_memory(bytes);
       landing = i.fetched.data();
     }
-    group_->read(peer, landing, s.where, bytes);
+    const int refused = this->has_withdrawn(peer) ? 0 : group_->read(peer, landing, s.where, bytes);
+    if (this->has_withdrawn(peer)) [[unlikely]]
+      return nullptr;
+    if (refused != 0) group_->cannot_read(peer, refused);
     return landing;
   }
   /// Whether the peer had better read these bytes in the memory of this process: not from a root, which has nothing

@@ -58,6 +58,13 @@ class lane_waiting {
   /// What that rank sleeps on, whatever it waits for.
   TUTTI_ALWAYS_INLINE typename Group::bell_type& bell(int rank) { return *bells_[static_cast<std::size_t>(rank)]; }
 
+  /// That rank has withdrawn what this lane carries of it: where it showed it there is something else by now.
+  TUTTI_ALWAYS_INLINE bool has_withdrawn(int peer) {
+    if (!group_->any_withdrawn()) [[likely]]
+      return false;
+    return has_withdrawn_here(peer);
+  }
+
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(int peer, const message_slot& s, std::size_t bytes) {
     TUTTI_FAULT_POINT("waiting.refuse");
     if (s.fingerprint == fingerprint_) {
@@ -80,6 +87,12 @@ class lane_waiting {
   int awaited_ = 0;  // whom the last look in vain was for
 
  private:
+  [[gnu::cold, gnu::noinline]] bool has_withdrawn_here(int peer) {
+    if (!group_->boards(index_)[peer].withdrawn.load(std::memory_order_acquire)) return false;
+    awaited_ = peer;
+    return true;
+  }
+
   [[gnu::cold, gnu::noinline]] void idle_slowly() {
     const auto nap = look_up();
     if (waited_ < policy_.patience) {

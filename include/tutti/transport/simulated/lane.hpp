@@ -62,6 +62,11 @@ class simulated_lane {
     } catch (...) {
       std::terminate();  // no memory to say what failed: others would wait for ever
     }
+    withdraw();
+  }
+
+  void withdraw() noexcept {
+    awake();
     end_->drop_bytes();
     end_->awaited = -1;
   }

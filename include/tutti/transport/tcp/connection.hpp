@@ -166,12 +166,20 @@ class basic_tcp_connection {
   /// The lane ends by an exception: its memory is neither read nor written any more. Its communicator has failed; if
   /// that is not the whole group, the other lanes go on.
   void abandon(std::uint64_t lane) noexcept {
+    if (tcp_lane_id::group(lane) != 0) return withdraw(lane);
     tcp_lane_end* const end = reader_.find(lane);
     if (end == nullptr) return;
     reader_.forget(lane);
-    const bool whole = tcp_lane_id::group(lane) == 0;
-    if (whole ? !output_.drop(lane) : !output_.release(lane, lane)) write_error_ = EPIPE;
-    end->unsent = whole ? 0 : output_.count(lane);
+    if (!output_.drop(lane)) write_error_ = EPIPE;
+    end->unsent = 0;
+  }
+  /// The same, and all other lanes go on.
+  void withdraw(std::uint64_t lane) noexcept {
+    tcp_lane_end* const end = reader_.find(lane);
+    if (end == nullptr) return;
+    reader_.forget(lane);
+    if (!output_.release(lane, lane)) write_error_ = EPIPE;
+    end->unsent = output_.count(lane);
   }
   /// This rank leaves that communicator: what has been copied is still sent, what still comes is forgotten.
   void leave(std::uint32_t group) noexcept {

@@ -130,11 +130,15 @@ class tcp_lane : public tcp_waiting<Group> {
     }
     for (int peer = 0; peer < group_->size(); ++peer)
       if (peer != rank_) group_->connection(peer).abandon(index_);
-    for (incoming& i : in_) {
-      i.asked = false;
-      i.own = {};
-    }
-    sending_.clear();
+    forget();
+  }
+
+  [[gnu::noinline, gnu::cold]] void withdraw() noexcept {
+    this->awake();
+    TUTTI_FAULT_POINT("tcp_lane.withdraw");
+    for (int peer = 0; peer < group_->size(); ++peer)
+      if (peer != rank_) group_->connection(peer).withdraw(index_);
+    forget();
   }
 
  private:
@@ -147,6 +151,14 @@ class tcp_lane : public tcp_waiting<Group> {
     std::byte* to = nullptr;
     landing_memory::piece own;  // where it lands, unless the caller has said where
   };
+
+  void forget() noexcept {
+    for (incoming& i : in_) {
+      i.asked = false;
+      i.own = {};
+    }
+    sending_.clear();
+  }
 
   void ask(incoming& i, connection_type& c, std::size_t bytes, std::byte* landing) {
     if (landing == nullptr) {

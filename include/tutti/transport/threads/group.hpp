@@ -124,6 +124,12 @@ class threads_group {
   /// The boards of all ranks on a lane.
   board* boards(int lane) { return table(lane).boards.data(); }
 
+  /// The rank's memory is its own again, whatever it has shown on the lane.
+  [[gnu::noinline, gnu::cold]] void withdraw(int rank, int lane) noexcept {
+    boards(lane)[rank].withdrawn.store(true, std::memory_order_release);
+    withdrawn_.store(true, std::memory_order_seq_cst);
+  }
+  bool any_withdrawn() const noexcept { return withdrawn_.load(std::memory_order_relaxed); }
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   /// Throws what the group failed of, if it failed.
   void check() {
@@ -379,6 +385,7 @@ class threads_group {
   wait_policy policy_;
   owned_array<rank_state> states_;
   alignas(64) std::atomic<bool> failed_{false};
+  std::atomic<bool> withdrawn_{false};
   alignas(64) std::mutex mutex_;
   failure failure_;
   array_list<lane_table*> lanes_;

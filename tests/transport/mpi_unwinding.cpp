@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// A rank's function throws while a collective over MPI is pending.
+
+#include "transport/mpi_ranks.hpp"
+
+#include <tutti/tutti.hpp>
+
+#include "communicator/unwinding.hpp"
+
+#include <chrono>
+#include <vector>
+
+namespace {
+
+using test::run_mpi_on;
+using communicator = tutti::communicator<tutti::mpi>;
+
+}  // namespace
+
+TEST_CASE("an exception that passes a pending collective over MPI is what all hear of, and what run_mpi throws") {
+  const test::deadline limit(std::chrono::seconds(100));
+  test::for_each_unwinding([](const test::unwinding& u) {
+    CAPTURE(u);
+    test::rank_report mine;
+    const test::outcome ended = test::outcome_of(
+        [&] { run_mpi_on(u.ranks, [&](communicator& comm) { test::throw_past_pending(comm, mine, u); }); });
+    if (test::world_rank() < u.ranks) test::check_unwinding(u, test::world_rank(), ended, mine.steps, true);
+  });
+}
+
+TEST_CASE("a rank over MPI that catches what has passed a pending collective fails its communicator when it goes on") {
+  const test::deadline limit(std::chrono::seconds(60));
+  for (const bool returns : {true, false}) {
+    const test::outcome ended =
+        test::outcome_of([&] { run_mpi_on(3, [&](communicator& comm) { test::catch_past_pending(comm, returns); }); });
+    if (test::world_rank() < 3) test::check_caught(test::world_rank(), ended);
+  }
+  CHECK(test::outcome_of([] {
+          run_mpi_on(3, [](communicator& comm) { test::catch_past_pending_on_duplicate(comm); });
+        }) == test::outcome{});
+}
+
+TEST_CASE("a rank that has caught what passed a pending collective does not go deaf in a collective of MPI's own") {
+  const test::deadline limit(std::chrono::seconds(60));
+  const test::outcome ended = test::outcome_of([] {
+    run_mpi_on(3, [](communicator& comm) {
+      std::vector<int> data(100, 1);
+      tutti::barrier(comm);
+      try {
+        auto pending = tutti::iallreduce<tutti::ring>(comm, data, std::plus{});
+        if (comm.rank() == 1) throw std::logic_error("that is dealt with");
+        pending.wait();
+      } catch (const std::logic_error&) {
+      }
+      tutti::barrier<tutti::native>(comm);
+    });
+  });
+  if (test::world_rank() < 3) test::check_caught(test::world_rank(), ended);
+}

@@ -201,6 +201,17 @@ constexpr void round_of_levels(const Levels& s, place at, int k, Emit& emit) {
   s.levels(at, [&](const auto&... each) { static_cast<void>((each.play(k, emit) || ...)); });
 }
 
+/// Calls `f` with the levels of what goes inwards, from first to last, or, of what goes outwards, from last to first.
+template <bool Outward, class F, class First, class Last, class... Between>
+constexpr void in_order(F& f, const First& first, const Last& last, const Between&... between) {
+  static_assert(sizeof...(Between) <= 1);
+  if constexpr (Outward) {
+    f(last, between..., first);
+  } else {
+    f(first, between..., last);
+  }
+}
+
 /// Whether ranks that come one host after the other are folded in order: by `Inner` on each host, whose root has the
 /// index `leader(host)`, and by `Outer` among the hosts, whose root is host `root`.
 template <schedule Inner, schedule Outer, class Leader>

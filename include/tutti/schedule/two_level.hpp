@@ -73,13 +73,13 @@ template <class Inner, class Outer>
 requires does_on_level<Inner, collective::reduce_scatter, collective::reduce, collective::scatter> &&
     does_on_level<Outer, collective::reduce_scatter>
 struct chosen_schedule<collective::reduce_scatter, two_level<Inner, Outer>> {
-  using type = two_level_reduce_scatter<Inner, Outer>;
+  using type = two_level_blocks<collective::reduce_scatter, Inner, Outer>;
 };
 template <class Inner, class Outer>
 requires does_on_level<Inner, collective::allgather, collective::gather, collective::broadcast> &&
     does_on_level<Outer, collective::allgather>
 struct chosen_schedule<collective::allgather, two_level<Inner, Outer>> {
-  using type = two_level_allgather<Inner, Outer>;
+  using type = two_level_blocks<collective::allgather, Inner, Outer>;
 };
 template <class Inner, class Outer>
 requires does_on_level<Inner, collective::reduce, collective::broadcast> && does_on_level<Outer, collective::allreduce>

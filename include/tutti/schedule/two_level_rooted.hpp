@@ -14,7 +14,7 @@ struct two_level_rooted : parameters<true, segmented<schedule_for<C, Inner>> || 
  private:
   using inner = schedule_for<C, Inner>;
   using outer = schedule_for<C, Outer>;
-  static constexpr bool inward = C == collective::gather || C == collective::reduce;
+  static constexpr bool outward = C == collective::broadcast || C == collective::scatter;
   static constexpr bool block_for_each = C == collective::gather || C == collective::scatter;
 
  public:
@@ -53,22 +53,15 @@ struct two_level_rooted : parameters<true, segmented<schedule_for<C, Inner>> || 
     const leaders leader{here, this->root};
     const int host = here.host();
     const int pieces = segments_made_with(*this);
-    const auto in_order = [&](const auto& within, const auto& between) {
-      if constexpr (inward) {
-        f(within, between);
-      } else {
-        f(between, within);
-      }
-    };
     if constexpr (block_for_each) {
-      in_order(level_within<inner>(here, leader(host), pieces, blocks_within(here, host)),
-               level_between<outer>(here, here.host(this->root), pieces, leader, blocks_of_hosts(here)));
+      in_order<outward>(f, level_within<inner>(here, leader(host), pieces, blocks_within(here, host)),
+                        level_between<outer>(here, here.host(this->root), pieces, leader, blocks_of_hosts(here)));
     } else {
       const int all = blocks(at);
       const int in_host = make_schedule<inner>(0, pieces).blocks(here.ranks_on(host));
       const int in_all = make_schedule<outer>(0, pieces).blocks(here.hosts());
-      in_order(level_within<inner>(here, leader(host), pieces, runs_of_all(all, in_host)),
-               level_between<outer>(here, here.host(this->root), pieces, leader, runs_of_all(all, in_all)));
+      in_order<outward>(f, level_within<inner>(here, leader(host), pieces, runs_of_all(all, in_host)),
+                        level_between<outer>(here, here.host(this->root), pieces, leader, runs_of_all(all, in_all)));
     }
   }
 

@@ -105,20 +105,18 @@ struct two_tree {
     }
   };
 
- public:
-  struct reduce {
-    static constexpr bool rank_ordered = false;
+  /// To the root, or, of an allreduce, in rank order: to rank 0, or each half to the root of its own tree.
+  template <bool Ordered>
+  struct reduction : detail::parameters<!Ordered, true> {
+    static constexpr bool rank_ordered = Ordered;
     static constexpr bool rank_ordered_at(place at) {
       const bool in_order = at.size % 2 == 1 || at.size == 2 || at.size == 4;
-      return in_order && (at.rank == 0 || at.rank == at.size - 1);
+      return Ordered || (in_order && (at.rank == 0 || at.rank == at.size - 1));
     }
     static constexpr bool overlapping = false;
 
-    int root;
-    int segments = 1;
-
     constexpr int rounds(place at) const { return trees_of(at).rounds(); }
-    constexpr int blocks(int) const { return segments; }
+    constexpr int blocks(int) const { return this->segments; }
     template <class Emit>
     constexpr void round(place at, int k, Emit&& emit) const {
       trees_of(at).reduce(at.rank, k, emit);
@@ -127,33 +125,19 @@ struct two_tree {
     constexpr int previous_round(place at, int k) const { return trees_of(at).previous_round(at.rank, k); }
 
    private:
-    constexpr trees trees_of(place at) const { return {at.size, root, segments}; }
-  };
-  using broadcast = dual<reduce>;
-
- private:
-  /// Reduces each tree's half in rank order: to rank 0, or to the tree's own root.
-  struct reduce_halves {
-    static constexpr bool rank_ordered = true;
-    static constexpr bool overlapping = false;
-
-    int segments = 1;
-
-    constexpr int rounds(place at) const { return trees_of(at).rounds(); }
-    constexpr int blocks(int) const { return segments; }
-    template <class Emit>
-    constexpr void round(place at, int k, Emit&& emit) const {
-      trees_of(at).reduce(at.rank, k, emit);
+    constexpr trees trees_of(place at) const {
+      if constexpr (Ordered) {
+        return {at.size, at.size <= 2 || at.size % 2 == 1 ? 0 : -1, this->segments};
+      } else {
+        return {at.size, this->root, this->segments};
+      }
     }
-    constexpr int next_round(place at, int k) const { return trees_of(at).next_round(at.rank, k); }
-    constexpr int previous_round(place at, int k) const { return trees_of(at).previous_round(at.rank, k); }
-
-   private:
-    constexpr trees trees_of(place at) const { return {at.size, at.size <= 2 || at.size % 2 == 1 ? 0 : -1, segments}; }
   };
 
  public:
-  using allreduce = then<reduce_halves, dual<reduce_halves>>;
+  using reduce = reduction<false>;
+  using broadcast = dual<reduce>;
+  using allreduce = then<reduction<true>, dual<reduction<true>>>;
 };
 
 }  // namespace tutti

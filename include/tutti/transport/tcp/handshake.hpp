@@ -85,38 +85,31 @@ struct tcp_hello {
 
   std::array<std::byte, bytes> encode() const {
     std::array<std::byte, bytes> frame{};
-    frame_writer(frame.data())
-        .number(magic)
-        .number(byte_order)
-        .number(version)
-        .bytes(who.bytes.data(), who.bytes.size())
-        .number(static_cast<std::uint32_t>(kind))
-        .number(rank)
-        .number(size)
-        .number(to)
-        .number(layout)
-        .bytes(session.data(), session.size());
+    fields(*this, frame_writer(frame.data()));
     return frame;
   }
   static tcp_hello decode(const std::byte* frame) {
     tcp_hello hello;
-    std::uint32_t kind = 0;
-    frame_reader(frame)
-        .number(hello.magic)
+    fields(hello, frame_reader(frame));
+    return hello;
+  }
+  /// Whether the first eight bytes are those of a hello.
+  static bool begins(const std::byte* frame) { return get_little<std::uint64_t>(frame) == hello_magic; }
+
+ private:
+  template <class Self, class Frame>
+  static void fields(Self& hello, Frame&& frame) {
+    frame.number(hello.magic)
         .number(hello.byte_order)
         .number(hello.version)
         .bytes(hello.who.bytes.data(), hello.who.bytes.size())
-        .number(kind)
+        .number(hello.kind)
         .number(hello.rank)
         .number(hello.size)
         .number(hello.to)
         .number(hello.layout)
         .bytes(hello.session.data(), hello.session.size());
-    hello.kind = static_cast<kinds>(kind);
-    return hello;
   }
-  /// Whether the first eight bytes are those of a hello.
-  static bool begins(const std::byte* frame) { return get_little<std::uint64_t>(frame) == hello_magic; }
 };
 
 /// Everything that is said after that.
@@ -153,30 +146,12 @@ struct tcp_answer {
 
   std::array<std::byte, bytes> encode() const {
     std::array<std::byte, bytes> frame{};
-    frame_writer(frame.data())
-        .number(magic)
-        .number(static_cast<std::uint32_t>(kind))
-        .number(error)
-        .number(peer)
-        .number(count)
-        .number(remaining)
-        .bytes(session.data(), session.size())
-        .bytes(job.data(), job.size());
+    fields(*this, frame_writer(frame.data()));
     return frame;
   }
   static tcp_answer decode(const std::byte* frame) {
     tcp_answer answer;
-    std::uint32_t kind = 0;
-    frame_reader(frame)
-        .number(answer.magic)
-        .number(kind)
-        .number(answer.error)
-        .number(answer.peer)
-        .number(answer.count)
-        .number(answer.remaining)
-        .bytes(answer.session.data(), answer.session.size())
-        .bytes(answer.job.data(), answer.job.size());
-    answer.kind = static_cast<kinds>(kind);
+    fields(answer, frame_reader(frame));
     return answer;
   }
   /// Whether it is one of somebody of this job.
@@ -187,6 +162,19 @@ struct tcp_answer {
     const bool known =
         error >= static_cast<std::uint32_t>(errc::usage) && error <= static_cast<std::uint32_t>(errc::resource);
     return {known ? static_cast<errc>(error) : errc::peer_failed, peer, std::string(text)};
+  }
+
+ private:
+  template <class Self, class Frame>
+  static void fields(Self& answer, Frame&& frame) {
+    frame.number(answer.magic)
+        .number(answer.kind)
+        .number(answer.error)
+        .number(answer.peer)
+        .number(answer.count)
+        .number(answer.remaining)
+        .bytes(answer.session.data(), answer.session.size())
+        .bytes(answer.job.data(), answer.job.size());
   }
 };
 

@@ -26,7 +26,7 @@ T get_little(const std::byte* from) {
   return static_cast<T>(value);
 }
 
-/// Writes a frame of fixed size field by field.
+/// Writes a frame of fixed size field by field: whole numbers, enumerations and bytes.
 class frame_writer {
  public:
   explicit frame_writer(std::byte* at) : at_(at) {}

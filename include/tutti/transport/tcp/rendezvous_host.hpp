@@ -13,6 +13,7 @@
 #include <tutti/transport/tcp/handshake.hpp>
 #include <tutti/transport/tcp/host.hpp>
 #include <tutti/transport/tcp/membership.hpp>
+#include <tutti/transport/tcp/objection.hpp>
 #include <tutti/transport/tcp/options.hpp>
 #include <tutti/transport/tcp/plain.hpp>
 #include <tutti/transport/tcp/reachable.hpp>
@@ -104,9 +105,8 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
       return gate_->count_stranger(from, "did not come to join");
     const line_pointer l = std::make_shared<line>(std::move(socket), hello, from);
     lines_.push_back(l);
-    if (const std::string wrong = objection(hello); !wrong.empty())
-      give_up({errc::mismatch, hello.rank,
-               "tcp start: rank " + (message() << hello.rank).str() + " (" + endpoint_text(from) + ") " + wrong});
+    if (const std::string wrong = objection(hello, settings_, options_.size); !wrong.empty())
+      give_up({errc::mismatch, hello.rank, about(*l) << wrong});
     if (failed_) return refuse(l);
     tcp_answer heard(tcp_answer::kinds::heard, who_);
     heard.remaining = remaining();
@@ -145,18 +145,11 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     return left.count() > 0 ? static_cast<std::uint64_t>(left.count()) : 0;
   }
 
-  /// In what a rank is not like rank 0; empty if it is.
-  std::string objection(const tcp_hello& hello) const {
-    const auto differ = [](const char* what, auto theirs, auto ours) {
-      return (message() << "has " << what << " " << theirs << ", but rank 0 has " << ours).str();
-    };
-    if (hello.version != settings_.version) return differ("version", hello.version, settings_.version);
-    if (hello.byte_order != settings_.byte_order) return differ("byte order", hello.byte_order, settings_.byte_order);
-    if (hello.layout != settings_.layout) return differ("layout of data", hello.layout, settings_.layout);
-    if (hello.size != options_.size) return differ("size", hello.size, options_.size);
-    if (hello.rank < 1 || hello.rank >= options_.size)
-      return message() << "is none of the ranks from 1 to " << options_.size - 1 << " that rank 0 waits for";
-    return {};
+  /// How a text begins that is about that rank.
+  static message about(const line& l) {
+    message text;
+    text << "tcp start: rank " << l.rank << " (" << endpoint_text(l.from) << ") ";
+    return text;
   }
 
   /// Writes the frame, then calls `then()`; in case of an error, the line is closed.
@@ -202,9 +195,7 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
     });
   }
   void out_of_turn(const line_pointer& l) {
-    give_up({errc::mismatch, l->rank,
-             message() << "tcp start: rank " << l->rank << " (" << endpoint_text(l->from)
-                       << ") said what it may not say now"});
+    give_up({errc::mismatch, l->rank, about(*l) << "said what it may not say now"});
   }
 
   void come(const line_pointer& l) {
@@ -230,9 +221,7 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
                            const socket_result got = Security::peek(l->socket);
                            if (got.bytes != 0) return self->out_of_turn(l);
                            if (!got.ended && got.error == 0) return self->watch(l);
-                           self->give_up({errc::peer_failed, l->rank,
-                                          message() << "tcp start: rank " << l->rank << " (" << endpoint_text(l->from)
-                                                    << ") left before all had come"});
+                           self->give_up({errc::peer_failed, l->rank, about(*l) << "left before all had come"});
                          });
   }
 
@@ -360,9 +349,8 @@ class tcp_rendezvous_host : public std::enable_shared_from_this<tcp_rendezvous_h
       for (const line_pointer& l : self->lines_)
         if (l->rank == gone->rank) return;
       self->give_up({errc::peer_failed, gone->rank,
-                     message() << "tcp start: rank " << gone->rank << " (" << endpoint_text(gone->from)
-                               << ") left when rank 0 had answered it, and did not come again for "
-                               << static_cast<long long>(self->settings_.again.count()) << " ms"});
+                     about(*gone) << "left when rank 0 had answered it, and did not come again for "
+                                  << static_cast<long long>(self->settings_.again.count()) << " ms"});
     });
   }
   /// When the time is up, those that are still to come have waited long enough.

@@ -30,10 +30,24 @@ const call_signature allreduce("allreduce", "ring", "int", "std::plus<void>", 4)
 call call_of(const call_signature& signature, std::uint64_t number) {
   return {&signature, number, 0, 10, -1, {"main.cpp", 12}};
 }
+std::shared_ptr<const recorded_calls> log_of(const call& c) {
+  const auto calls = std::make_shared<recorded_calls>();
+  calls->add(recorded_call(c));
+  return calls;
+}
 std::shared_ptr<const recorded_calls> log_of(const call_signature& signature, std::uint64_t count) {
   const auto calls = std::make_shared<recorded_calls>();
   for (std::uint64_t number = 1; number <= count; ++number) calls->add(recorded_call(call_of(signature, number)));
   return calls;
+}
+
+/// That rank has waited for the peer, which is late.
+control_message late(int peer, std::uint64_t during) {
+  return {.kind = control_kind::late,
+          .peer = peer,
+          .round = 2,
+          .milliseconds = 50,
+          .calls = log_of(call_of(barrier, during))};
 }
 
 /// The ranks, as the arbiter has them.
@@ -46,43 +60,24 @@ struct table {
   bool says(int rank, control_message m) { return arbiter.receive(rank, m); }
   bool fails(int rank, const failure& f) { return says(rank, control_message::of(control_kind::failed, f)); }
   bool says(int rank, control_kind kind, int peer) {
-    control_message m;
-    m.kind = kind;
-    m.peer = peer;
-    m.text = "the text of rank " + std::to_string(rank);
-    return says(rank, m);
+    return says(rank, {.kind = kind, .peer = peer, .text = "the text of rank " + std::to_string(rank)});
   }
   bool leaves(int rank, const call_signature& signature, std::uint64_t last) {
-    control_message m;
-    m.kind = control_kind::goodbye;
-    m.number = last;
-    m.fingerprint = last == 0 ? 0 : call_of(signature, last).fingerprint();
-    return says(rank, m);
+    const std::uint64_t fingerprint = last == 0 ? 0 : call_of(signature, last).fingerprint();
+    return says(rank, {.kind = control_kind::goodbye, .number = last, .fingerprint = fingerprint});
   }
-  bool is_late(int rank, int awaited, std::uint64_t during) {
-    control_message m;
-    m.kind = control_kind::late;
-    m.peer = awaited;
-    m.round = 2;
-    m.milliseconds = 50;
-    const auto calls = std::make_shared<recorded_calls>();
-    calls->add(recorded_call(call_of(barrier, during)));
-    m.calls = calls;
-    return says(rank, m);
-  }
+  bool is_late(int rank, int awaited, std::uint64_t during) { return says(rank, late(awaited, during)); }
   /// Whether that rank is asked something that it has not answered, and answers that.
   bool answers(int rank, std::uint64_t last, std::shared_ptr<const recorded_calls> calls = nullptr,
                const std::string& trouble = {}) {
     for (control_message& m : told[static_cast<std::size_t>(rank)]) {
       if (m.kind != control_kind::asks) continue;
-      control_message a;
-      a.kind = control_kind::answers;
-      a.ticket = m.ticket;
-      a.number = last;
-      a.text = trouble;
-      a.calls = m.number == 0 ? nullptr : std::move(calls);
       m.kind = control_kind::ping;
-      says(rank, a);
+      says(rank, {.kind = control_kind::answers,
+                  .ticket = m.ticket,
+                  .number = last,
+                  .text = trouble,
+                  .calls = m.number == 0 ? nullptr : std::move(calls)});
       return true;
     }
     return false;
@@ -92,6 +87,12 @@ struct table {
     for (const control_message& m : told[static_cast<std::size_t>(rank)])
       if (m.kind == kind) result.push_back(m);
     return result;
+  }
+  /// What that rank has been told once.
+  control_message told_once(int rank, control_kind kind) const {
+    const auto messages = told_of(rank, kind);
+    REQUIRE(messages.size() == 1);
+    return messages[0];
   }
   /// What all ranks have been told, once: the same.
   std::optional<failure> verdict() const {
@@ -106,12 +107,16 @@ struct table {
     }
     return result;
   }
-  void check_verdict(errc kind, int peer, const std::string& text) const {
+  /// The text of the verdict, which is of that kind.
+  std::string verdict_of(errc kind) const {
     const auto f = verdict();
     REQUIRE(f);
     CHECK(f->kind == kind);
-    CHECK(f->peer == peer);
-    CHECK(f->text == text);
+    return f->text;
+  }
+  void check_verdict(errc kind, int peer, const std::string& text) const {
+    CHECK(verdict_of(kind) == text);
+    CHECK(verdict()->peer == peer);
   }
   bool all_are_told_farewell() const {
     for (std::size_t rank = 0; rank < told.size(); ++rank)
@@ -185,29 +190,18 @@ TEST_CASE("C14 one that was silent after it left, being stopped, is told farewel
 
 TEST_CASE("E what a rank misses, and what the other has written, is told to the other one of the two") {
   table t(4);
-  control_message m;
-  m.kind = control_kind::misses;
-  m.peer = 2;
-  m.number = 77;
-  CHECK(t.says(1, m));
-  const auto missed = t.told_of(2, control_kind::missed);
-  REQUIRE(missed.size() == 1);
-  CHECK(missed[0].peer == 1);
-  CHECK(missed[0].number == 77);
-  m.kind = control_kind::wrote;
-  m.peer = 1;
-  m.number = 78;
-  CHECK(t.says(2, m));
-  const auto written = t.told_of(1, control_kind::written);
-  REQUIRE(written.size() == 1);
-  CHECK(written[0].peer == 2);
-  CHECK(written[0].number == 78);
+  CHECK(t.says(1, {.kind = control_kind::misses, .peer = 2, .number = 77}));
+  const control_message missed = t.told_once(2, control_kind::missed);
+  CHECK(missed.peer == 1);
+  CHECK(missed.number == 77);
+  CHECK(t.says(2, {.kind = control_kind::wrote, .peer = 1, .number = 78}));
+  const control_message written = t.told_once(1, control_kind::written);
+  CHECK(written.peer == 2);
+  CHECK(written.number == 78);
   CHECK(t.told[0].empty());
   CHECK(t.told[3].empty());
-  for (const int nobody : {-1, 4, 1}) {
-    m.peer = nobody;
-    CHECK_FALSE(t.says(1, m));
-  }
+  for (const int nobody : {-1, 4, 1})
+    CHECK_FALSE(t.says(1, {.kind = control_kind::wrote, .peer = nobody, .number = 78}));
 }
 
 TEST_CASE("D4 whatever numbers a rank gives its calls, the comparison ends") {
@@ -217,17 +211,11 @@ TEST_CASE("D4 whatever numbers a rank gives its calls, the comparison ends") {
     for (const bool alike : {true, false}) {
       table t(3);
       CHECK(t.says(1, control_kind::differs, 2));
-      for (const int rank : {1, 2}) {
-        const auto calls = std::make_shared<recorded_calls>();
-        calls->add(recorded_call(call_of(alike || rank == 1 ? barrier : allreduce, last)));
-        CHECK(t.answers(rank, last, calls));
-      }
-      const auto f = t.verdict();
-      REQUIRE(f);
-      CHECK(f->kind == errc::mismatch);
+      for (const int rank : {1, 2})
+        CHECK(t.answers(rank, last, log_of(call_of(alike || rank == 1 ? barrier : allreduce, last))));
       const bool seen = !alike && last != 0;
-      CHECK(
-          f->text.starts_with(seen ? "rank 1 called barrier" : "rank 1 and rank 2 called different things some time"));
+      CHECK(t.verdict_of(errc::mismatch)
+                .starts_with(seen ? "rank 1 called barrier" : "rank 1 and rank 2 called different things some time"));
     }
   }
 }
@@ -243,12 +231,9 @@ TEST_CASE("ranks that have not made the same calls are told so in the end") {
     CHECK(t.answers(2, others, others == 0 ? nullptr : log_of(allreduce, others)));
     CHECK_FALSE(t.verdict());
     CHECK(t.answers(0, 3, log_of(barrier, 3)));
-    const auto f = t.verdict();
-    REQUIRE(f);
-    CHECK(f->kind == errc::mismatch);
-    CHECK(f->text.starts_with("rank 0 called barrier"));
-    CHECK(f->text.find(others == 0 ? "rank 2 called nothing that fits" : "rank 2 called allreduce") !=
-          std::string::npos);
+    const std::string text = t.verdict_of(errc::mismatch);
+    CHECK(text.starts_with("rank 0 called barrier"));
+    CHECK(text.find(others == 0 ? "rank 2 called nothing that fits" : "rank 2 called allreduce") != std::string::npos);
     CHECK_FALSE(t.all_are_told_farewell());
   }
 }
@@ -261,10 +246,7 @@ TEST_CASE("F1 who sees a mismatch makes both ranks tell what they called, and th
     CHECK_FALSE(t.answers(2, 0));
     CHECK(t.answers(1, 2, log_of(barrier, 2)));
     CHECK(t.answers(3, 1, log_of(allreduce, 1)));
-    const auto f = t.verdict();
-    REQUIRE(f);
-    CHECK(f->kind == errc::mismatch);
-    CHECK(f->text ==
+    CHECK(t.verdict_of(errc::mismatch) ==
           "rank 1 called barrier by dissemination, call 1 at main.cpp:12; rank 3 called allreduce of 10 x int "
           "(4 bytes each) with std::plus<void> by ring, call 1 at main.cpp:12");
   }
@@ -273,22 +255,14 @@ TEST_CASE("F1 who sees a mismatch makes both ranks tell what they called, and th
 TEST_CASE("what a rank receives is not what another has sent: that one tells what it was") {
   const call_signature sends = tutti::message_signature("send", call::outgoing, "int", 4);
   const call_signature receives = tutti::message_signature("recv", call::incoming, "float", 4);
-  const auto one = [](const call& c) {
-    const auto calls = std::make_shared<recorded_calls>();
-    calls->add(recorded_call(c));
-    return calls;
-  };
   const call received{&receives, call::between(3, 1), 7, 10, -1, {"here.cpp", 2}};
-  control_message m;
-  m.kind = control_kind::differs;
-  m.peer = 3;
-  m.calls = one(received);
+  control_message m{.kind = control_kind::differs, .peer = 3, .calls = log_of(received)};
   for (const std::uint64_t number : {7U, 8U}) {
     table t(4);
     CHECK(t.says(1, m));
     CHECK_FALSE(t.answers(1, 0));
     CHECK(t.told_of(3, control_kind::asks)[0].number == control_message::all_messages);
-    CHECK(t.answers(3, 9, one({&sends, call::between(3, 1), number, 20, -1, {"there.cpp", 1}})));
+    CHECK(t.answers(3, 9, log_of({&sends, call::between(3, 1), number, 20, -1, {"there.cpp", 1}})));
     const std::string sent = number == 7 ? "send of 20 x int (4 bytes each) to rank 1, message 7 at there.cpp:1"
                                          : "a send to rank 1 that does not fit, message 7, too many messages ago to "
                                            "say more";
@@ -318,17 +292,11 @@ TEST_CASE("a rank that dies before it says what it called is to blame") {
 
 TEST_CASE("who looks around makes the awaited rank compare") {
   table t(3);
-  control_message m;
-  m.kind = control_kind::looks;
-  m.peer = 2;
-  m.number = 9;
-  m.fingerprint = 1234;
-  CHECK(t.says(1, m));
-  const auto watches = t.told_of(2, control_kind::watches);
-  REQUIRE(watches.size() == 1);
-  CHECK(watches[0].peer == 1);
-  CHECK(watches[0].number == 9);
-  CHECK(watches[0].fingerprint == 1234);
+  CHECK(t.says(1, {.kind = control_kind::looks, .peer = 2, .number = 9, .fingerprint = 1234}));
+  const control_message watches = t.told_once(2, control_kind::watches);
+  CHECK(watches.peer == 1);
+  CHECK(watches.number == 9);
+  CHECK(watches.fingerprint == 1234);
   CHECK(t.told_of(0, control_kind::watches).empty());
 }
 
@@ -389,9 +357,7 @@ TEST_CASE("A11 who waited for a rank that has left is believed, unless it waited
     CHECK(t.fails(1, {errc::peer_failed, 2, "rank 2 left"}));
     CHECK(t.answers(1, 4, log_of(barrier, 4)));
     CHECK(t.answers(2, 4, log_of(allreduce, 4)));
-    const auto f = t.verdict();
-    REQUIRE(f);
-    CHECK(f->kind == errc::mismatch);
+    t.verdict_of(errc::mismatch);
   }
   SUBCASE("and it is gone by then") {
     table t(3);
@@ -453,10 +419,7 @@ TEST_CASE("what no rank may say is refused") {
   CHECK_FALSE(t.says(1, control_kind::late, 2));  // in no call
   CHECK_FALSE(t.fails(1, {errc::peer_failed, 3, ""}));
   CHECK_FALSE(t.fails(1, {errc::peer_failed, -2, ""}));
-  control_message answer;
-  answer.kind = control_kind::answers;
-  answer.ticket = 99;
-  CHECK(t.says(1, answer));  // too late, or to nothing
+  CHECK(t.says(1, {.kind = control_kind::answers, .ticket = 99}));  // too late, or to nothing
   CHECK_FALSE(t.verdict());
 }
 
@@ -510,13 +473,13 @@ TEST_CASE("whatever the ranks say, in any order, there is one verdict or a farew
 namespace {
 
 /// Says it of a communicator of these ranks.
-control_message about(std::uint32_t group, const std::vector<int>& members, control_kind kind, int peer) {
-  control_message m;
-  m.kind = kind;
-  m.peer = peer;
+control_message about(std::uint32_t group, const std::vector<int>& members, control_message m) {
   m.group = group;
   m.members = std::make_shared<const std::vector<std::int32_t>>(members.begin(), members.end());
   return m;
+}
+control_message about(std::uint32_t group, const std::vector<int>& members, control_kind kind, int peer) {
+  return about(group, members, control_message{.kind = kind, .peer = peer});
 }
 /// What those ranks have been told last of that communicator, and no other rank has: the same.
 void check_part_verdict(const table& t, std::uint32_t group, const std::vector<int>& members, const failure& expected) {
@@ -578,18 +541,9 @@ TEST_CASE("what concerns a communicator of some ranks is decided for them, and i
          "(ranks of a communicator of ranks 5, 3, 1)"});
   }
   SUBCASE("a rank that is late, in two communicators of one number") {
-    const auto late = [&](const std::vector<int>& ranks, int from, int peer) {
-      control_message m = about(9, ranks, control_kind::late, peer);
-      m.round = 2;
-      m.milliseconds = 50;
-      const auto calls = std::make_shared<recorded_calls>();
-      calls->add(recorded_call(call_of(barrier, 4)));
-      m.calls = calls;
-      return t.says(from, m);
-    };
-    CHECK(late(members, 1, 5));
-    CHECK(late(members, 3, 5));  // asked already
-    CHECK(late({0, 2}, 0, 2));   // another
+    CHECK(t.says(1, about(9, members, late(5, 4))));
+    CHECK(t.says(3, about(9, members, late(5, 4))));  // asked already
+    CHECK(t.says(0, about(9, {0, 2}, late(2, 4))));   // another
     REQUIRE(t.timers.size() == 2);
     for (const int rank : members) CHECK(t.told_of(rank, control_kind::asks).size() == 1);
     CHECK(t.answers(1, 4));

@@ -3,6 +3,9 @@
 
 #include <tutti/tutti.hpp>
 
+#include <doctest/doctest.h>
+
+#include <deque>
 #include <exception>
 #include <ostream>
 #include <string>
@@ -70,5 +73,18 @@ outcomes outcomes_of_run(int ranks, F&& work) {
 }
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// All ended with the same, which is of that kind, of that peer, and contains those texts.
+inline void check_all_failed(const std::deque<outcome>& ended, const std::string& kind, int peer,
+                             const std::vector<std::string>& texts) {
+  REQUIRE_FALSE(ended.empty());
+  for (const outcome& o : ended) {
+    CHECK(o == ended.front());
+    CHECK(o.kind == kind);
+    CHECK(o.peer == peer);
+    CAPTURE(o.text);
+    for (const std::string& text : texts) CHECK_MESSAGE(contains(o.text, text), text);
+  }
+}
 
 }  // namespace test

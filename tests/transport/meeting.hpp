@@ -94,17 +94,8 @@ class crew {
 inline void all_well(crew& ranks) {
   for (const outcome& o : ranks.join()) CHECK(o == outcome{});
 }
-/// All ended with the same, which is of that kind, of that peer, and contains those texts.
 inline void all_failed(crew& ranks, const std::string& kind, int peer, const std::vector<std::string>& texts) {
-  const std::deque<outcome>& ended = ranks.join();
-  REQUIRE_FALSE(ended.empty());
-  for (const outcome& o : ended) {
-    CHECK(o == ended.front());
-    CHECK(o.kind == kind);
-    CHECK(o.peer == peer);
-    CAPTURE(o.text);
-    for (const std::string& text : texts) CHECK_MESSAGE(contains(o.text, text), text);
-  }
+  check_all_failed(ranks.join(), kind, peer, texts);
 }
 
 /// A process that runs `work` and ends with what it returns. It may start no threads.

@@ -177,17 +177,8 @@ class ranks_meeting {
       }
     }
   }
-  /// All ended with the same, which is of that kind, of that peer, and contains those texts.
   void all_failed(const std::string& kind, int peer, const std::vector<std::string>& texts) {
-    const std::deque<outcome>& ended = join();
-    REQUIRE_FALSE(ended.empty());
-    for (const outcome& o : ended) {
-      CHECK(o == ended.front());
-      CHECK(o.kind == kind);
-      CHECK(o.peer == peer);
-      CAPTURE(o.text);
-      for (const std::string& text : texts) CHECK_MESSAGE(contains(o.text, text), text);
-    }
+    check_all_failed(join(), kind, peer, texts);
   }
 
  private:

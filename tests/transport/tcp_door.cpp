@@ -105,14 +105,13 @@ class doorkeeper {
 /// All ranks of a job that has met.
 class house {
  public:
-  explicit house(int size, const tcp_settings& settings = {}, std::chrono::milliseconds limit = 600s) {
-    listening_socket listener;
-    job = job_of(size, listener.master);
-    ranks_.start_all(job, listener, settings);
-    ranks_.all_well();
+  explicit house(int size, const tcp_settings& settings = {}, std::chrono::milliseconds limit = 600s) : meeting_(size) {
+    meeting_.start_all(settings);
+    meeting_.all_well();
+    job = meeting_.job;
     job.start_timeout = limit;
     for (int rank = 0; rank < size; ++rank) {
-      met_rank& met = ranks_.ranks()[static_cast<std::size_t>(rank)];
+      met_rank& met = meeting_.ranks()[static_cast<std::size_t>(rank)];
       keepers_.emplace_back(rank_of(job, rank), std::move(met.membership[0]), met.io, settings);
     }
   }
@@ -123,7 +122,7 @@ class house {
   tcp_options job;
 
  private:
-  ranks_meeting ranks_;
+  meeting meeting_;
   std::deque<doorkeeper> keepers_;
 };
 

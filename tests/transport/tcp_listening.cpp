@@ -289,16 +289,12 @@ TEST_CASE("C10: a rank that cannot listen where it is told to ends the start of 
   const deadline limit(30s);
   const no_leak descriptors;
   const auto all_throw = [](tcp_options job, const std::string& kind, const std::vector<std::string>& texts) {
-    listening_socket listener;
-    job.master = listener.master;
-    ranks_meeting ranks;
-    for (int rank = 0; rank < 3; ++rank) {
-      tcp_options o = rank_of(rank == 2 ? job : job_of(3, listener.master), rank);
-      o.job = job.job;
-      if (rank == 0) o.listener = listener.socket.release();
-      ranks.start(o);
-    }
-    ranks.all_failed(kind, -1, texts);
+    meeting m(3);
+    for (int rank = 0; rank < 2; ++rank) m.start(rank);
+    job.master = m.job.master;
+    job.job = m.job.job;
+    m.start(rank_of(job, 2));
+    m.all_failed(kind, -1, texts);
   };
   tcp_options job = job_of(3, "");
   job.address = "203.0.113.7";
@@ -324,18 +320,16 @@ TEST_CASE("C10: a rank that cannot listen where it is told to ends the start of 
 TEST_CASE("C1: ports come from the range that is given, and each has one rank") {
   const deadline limit(30s);
   const no_leak descriptors;
-  listening_socket listener;
-  tcp_options job = job_of(6, listener.master);
-  job.first_port = free_port();
-  job.last_port = job.first_port + 9;
-  ranks_meeting ranks;
-  ranks.start_all(job, listener);
-  ranks.all_well();
+  meeting m(6);
+  m.job.first_port = free_port();
+  m.job.last_port = m.job.first_port + 9;
+  m.start_all();
+  m.all_well();
   std::set<int> ports;
   for (std::size_t rank = 1; rank < 6; ++rank) {
-    const int port = port_of(ranks.ranks()[0].membership[0], rank);
-    CHECK(port >= job.first_port);
-    CHECK(port <= job.last_port);
+    const int port = port_of(m.ranks()[0].membership[0], rank);
+    CHECK(port >= m.job.first_port);
+    CHECK(port <= m.job.last_port);
     ports.insert(port);
   }
   CHECK(ports.size() == 5);
@@ -357,10 +351,9 @@ TEST_CASE("C1: somebody who takes every port that becomes free is in nobody's wa
     }
   });
   for (int times = 0; times < 20; ++times) {
-    listening_socket listener;
-    ranks_meeting ranks;
-    ranks.start_all(job_of(4, listener.master), listener);
-    for (const outcome& o : ranks.join()) CHECK(o == outcome{});
+    meeting m(4);
+    m.start_all();
+    for (const outcome& o : m.join()) CHECK(o == outcome{});
   }
   over = true;
   adversary.join();
@@ -523,26 +516,20 @@ TEST_CASE("C10: addresses that ranks on other hosts cannot reach end the start o
   const no_leak descriptors;
   // Rank 2 says that it is on another host.
   for (const bool same : {false, true}) {
-    listening_socket listener;
-    tcp_options job = job_of(3, listener.master);
-    ranks_meeting ranks;
-    for (int rank = 0; rank < 2; ++rank) {
-      tcp_options o = rank_of(job, rank);
-      if (rank == 0) o.listener = listener.socket.release();
-      ranks.start(o);
-    }
-    const raw_connection rank_2(listener.master);
-    REQUIRE(rank_2.say(hello_of(job, 2)));
+    meeting m(3);
+    for (int rank = 0; rank < 2; ++rank) m.start(rank);
+    const raw_connection rank_2(m.job.master);
+    REQUIRE(rank_2.say(hello_of(m.job, 2)));
     REQUIRE(rank_2.hear().kind == tcp_answer::kinds::heard);
     tcp_member where;
     where.network = 1;
     where.endpoint = {asio::ip::make_address(same ? "127.0.0.1" : "192.0.2.77"), 5000};
-    REQUIRE(rank_2.say_here(job, where));
+    REQUIRE(rank_2.say_here(m.job, where));
     REQUIRE(rank_2.hear().kind == tcp_answer::kinds::refused);
     shutdown(rank_2.descriptor(), SHUT_RDWR);
-    ranks.all_failed("usage_error", -1,
-                     {"tcp start: rank 1 listens at 127.0.0.1:", ", where rank 2 on another host cannot reach it",
-                      same ? ": it has the same address itself; give rank 1 an address or interface (TUTTI_ADDRESS"
-                           : "; give rank 1 an address or interface (TUTTI_ADDRESS"});
+    m.all_failed("usage_error", -1,
+                 {"tcp start: rank 1 listens at 127.0.0.1:", ", where rank 2 on another host cannot reach it",
+                  same ? ": it has the same address itself; give rank 1 an address or interface (TUTTI_ADDRESS"
+                       : "; give rank 1 an address or interface (TUTTI_ADDRESS"});
   }
 }

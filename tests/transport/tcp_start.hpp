@@ -146,14 +146,6 @@ class ranks_meeting {
     threads_.emplace_back(
         [&rank, &kept, options, settings] { kept = outcome_of([&] { rank.meet(options, settings); }); });
   }
-  /// All ranks of the job, the listener of rank 0 being that.
-  void start_all(const tcp_options& job, listening_socket& listener, const tcp_settings& settings = {}) {
-    for (int rank = 0; rank < job.size; ++rank) {
-      tcp_options o = rank_of(job, rank);
-      if (rank == 0) o.listener = listener.socket.release();
-      start(o, settings);
-    }
-  }
   const std::deque<outcome>& join() {
     for (std::thread& t : threads_) t.join();
     threads_.clear();
@@ -185,6 +177,27 @@ class ranks_meeting {
   std::deque<met_rank> ranks_;
   std::deque<outcome> ended_;
   std::vector<std::thread> threads_;
+};
+
+/// The same for the ranks of one job, which meet where `listener` listens: rank 0 takes it over.
+struct meeting : ranks_meeting {
+  explicit meeting(int size, const char* address = "127.0.0.1", int backlog = 1024)
+      : listener(address, backlog), job(job_of(size, listener.master)) {}
+  ~meeting() { join(); }
+
+  tcp_options options_of(int rank) {
+    tcp_options o = rank_of(job, rank);
+    if (rank == 0) o.listener = listener.socket.release();
+    return o;
+  }
+  using ranks_meeting::start;
+  void start(int rank, const tcp_settings& settings = {}) { start(options_of(rank), settings); }
+  void start_all(const tcp_settings& settings = {}) {
+    for (int rank = 0; rank < job.size; ++rank) start(rank, settings);
+  }
+
+  listening_socket listener;
+  tcp_options job;
 };
 
 /// A connection of somebody who does not play by the rules.

@@ -53,13 +53,11 @@ TEST_CASE("E6: the start ends on every rank, whatever is thrown in it, and leave
   std::uint64_t nth = 1;
   for (bool fired = true; fired; ++nth) {
     CAPTURE(nth);
-    listening_socket listener;
-    tcp_options job = job_of(3, listener.master);
-    job.start_timeout = 60ms;
+    meeting m(3);
+    m.job.start_timeout = 60ms;
     tutti::fault::arm(raise_at(nth));
-    ranks_meeting ranks;
-    ranks.start_all(job, listener, settings);
-    const std::deque<outcome>& ended = ranks.join();
+    m.start_all(settings);
+    const std::deque<outcome>& ended = m.join();
     fired = tutti::fault::fired();
     tutti::fault::disarm();
     const auto threw = [](const outcome& o) { return contains(o.text, "fault point tcp."); };

@@ -93,25 +93,12 @@ class strangers {
 };
 
 /// Rank 0 of three waits on its thread; the others come when the strangers have had their say.
-class meeting {
- public:
-  explicit meeting(const tcp_settings& settings = {}) : job(job_of(3, listener_.master)) {
-    tcp_options host = rank_of(job, 0);
-    host.listener = listener_.socket.release();
-    ranks_.start(host, settings);
-  }
+struct meeting_of_three : meeting {
+  explicit meeting_of_three(const tcp_settings& settings = {}) : meeting(3) { start(0, settings); }
   void finish() {
-    for (int rank = 1; rank < 3; ++rank) ranks_.start(rank_of(job, rank));
-    ranks_.all_well();
+    for (int rank = 1; rank < 3; ++rank) start(rank);
+    all_well();
   }
-  ranks_meeting& ranks() { return ranks_; }
-
- private:
-  listening_socket listener_;
-  ranks_meeting ranks_;
-
- public:
-  const tcp_options job;
 };
 
 /// Three ranks that have met; the door of rank 0 is served on a thread.
@@ -120,17 +107,17 @@ class running {
   explicit running(const tcp_settings& settings = {}) {
     meeting_.finish();
     for (int rank = 0; rank < 3; ++rank) {
-      met_rank& met = meeting_.ranks().ranks()[static_cast<std::size_t>(rank)];
+      met_rank& met = meeting_.ranks()[static_cast<std::size_t>(rank)];
       doors_.push_back(
           std::make_unique<tcp_door<running>>(met.io, rank_of(meeting_.job, rank), met.membership[0], *this, settings));
     }
     doors_[0]->start();
-    asio::io_context& io = meeting_.ranks().ranks()[0].io;
+    asio::io_context& io = meeting_.ranks()[0].io;
     work_.emplace(io.get_executor());
     thread_ = std::thread([&io] { io.run(); });
   }
   ~running() {
-    asio::io_context& io = meeting_.ranks().ranks()[0].io;
+    asio::io_context& io = meeting_.ranks()[0].io;
     asio::post(io, [this] {
       doors_[0]->close();
       work_.reset();
@@ -139,7 +126,7 @@ class running {
   }
   /// Rank 0 is reached as ever.
   void check_reachable(int rank) {
-    asio::io_context& io = meeting_.ranks().ranks()[static_cast<std::size_t>(rank)].io;
+    asio::io_context& io = meeting_.ranks()[static_cast<std::size_t>(rank)].io;
     doors_[static_cast<std::size_t>(rank)]->connect(0);
     const std::size_t before = made_;
     while (made_ == before)
@@ -161,7 +148,7 @@ class running {
   void cannot_connect(int, const std::string& why) { FAIL(why); }
 
  private:
-  meeting meeting_;
+  meeting_of_three meeting_;
   std::vector<std::unique_ptr<tcp_door<running>>> doors_;
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
   std::thread thread_;
@@ -211,7 +198,7 @@ TEST_CASE("D1: connections that close at any byte of a hello, while the ranks me
     }
     return times * static_cast<int>(hello.size());
   };
-  meeting m;
+  meeting_of_three m;
   scan(m.job);
   m.finish();
   running r;
@@ -224,7 +211,7 @@ TEST_CASE("D1, D4: thousands of strangers of 15 kinds come while the ranks meet"
   const deadline limit(60s);
   const no_leak descriptors;
   const no_growth memory;
-  meeting m;
+  meeting_of_three m;
   strangers s(m.job);
   s.come(thousands);
   m.finish();
@@ -251,7 +238,7 @@ TEST_CASE("D2: silent sockets and wrong beginnings hold up nobody, and no more t
   const no_leak descriptors;
   tcp_settings settings;
   settings.handshake_limit = 600s;
-  meeting m(settings);
+  meeting_of_three m(settings);
   std::deque<raw_connection> silent;
   std::deque<raw_connection> wrong;
   for (int i = 0; i < 100; ++i) {
@@ -287,7 +274,7 @@ TEST_CASE("D2: silence, and a byte now and then, are not listened to for longer 
   const no_leak descriptors;
   tcp_settings settings;
   settings.handshake_limit = 10ms;
-  meeting m(settings);
+  meeting_of_three m(settings);
   const std::string hello = bytes_of(hello_of(m.job, 1));
   for (const bool slow : {false, true}) {
     const raw_connection c(m.job.master);
@@ -301,7 +288,7 @@ TEST_CASE("D2: silence, and a byte now and then, are not listened to for longer 
 TEST_CASE("D2: one that speaks late, but in time, is heard") {
   const deadline limit(30s);
   const no_leak descriptors;
-  meeting m;
+  meeting_of_three m;
   const raw_connection slow(m.job.master);
   const std::string hello = bytes_of(hello_of(m.job, 2));
   REQUIRE(slow.say(hello.substr(0, 5)));
@@ -320,7 +307,7 @@ TEST_CASE("D3: nothing is kept of what a stranger sends beyond a hello") {
   const deadline limit(60s);
   const no_leak descriptors;
   const no_growth memory;
-  meeting m;
+  meeting_of_three m;
   tcp_options other = m.job;
   other.token = "guessed";
   const std::string much = bytes_of(hello_of(other, 1)) + std::string(1 << 20, 'x');
@@ -339,7 +326,7 @@ TEST_CASE("D3: one that knows the token, but says nonsense, ends the start of al
   const auto end_of_all = [](auto&& say) {
     tcp_settings settings;
     settings.farewell = 60s;
-    meeting m(settings);
+    meeting_of_three m(settings);
     const raw_connection c(m.job.master);
     REQUIRE(c.say(hello_of(m.job, 1)));
     REQUIRE(c.hear().kind == kinds::heard);
@@ -347,8 +334,8 @@ TEST_CASE("D3: one that knows the token, but says nonsense, ends the start of al
     const tcp_answer answer = c.hear();
     REQUIRE(answer.kind == kinds::refused);
     shutdown(c.descriptor(), SHUT_RDWR);
-    m.ranks().start(rank_of(m.job, 2));
-    const std::deque<outcome>& ended = m.ranks().join();
+    m.start(2);
+    const std::deque<outcome>& ended = m.join();
     for (const outcome& o : ended) CHECK(o == ended.front());
     return ended.front();
   };

@@ -43,12 +43,8 @@ void run_mpi_rank(MPI_Comm on, bool borrowed, F& f) {
       comm.go_on();
     }
     group->part();
-  } catch (const std::exception& e) {
-    fail(e.what());
-    throw;
   } catch (...) {
-    fail("an exception that is no std::exception");
-    throw;
+    tell_and_rethrow(fail);
   }
   job->close();
 }

@@ -11,7 +11,6 @@
 #include <tutti/transport/processes/rendezvous.hpp>
 
 #include <fcntl.h>
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -75,12 +74,8 @@ void run_launched(const launched& me, const rendezvous_options& options, F& f) {
   };
   try {
     run_rank(*group, me.rank, f);
-  } catch (const std::exception& e) {
-    fail(e.what());
-    throw;
   } catch (...) {
-    fail("an exception that is no std::exception");
-    throw;
+    tell_and_rethrow(fail);
   }
 }
 

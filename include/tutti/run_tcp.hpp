@@ -14,7 +14,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <exception>
 #include <utility>
 
 namespace tutti {
@@ -37,12 +36,8 @@ void run_tcp_rank(const tcp_options& options, F& f, Failed&& failed) {
     group.check();
     group.leave();
     group.part();
-  } catch (const std::exception& e) {
-    fail(e.what());
-    throw;
   } catch (...) {
-    fail("an exception that is no std::exception");
-    throw;
+    tell_and_rethrow(fail);
   }
 }
 

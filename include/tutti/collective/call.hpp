@@ -12,7 +12,6 @@
 #include <tutti/schedule/algorithm.hpp>
 
 #include <cstddef>
-#include <exception>
 #include <functional>
 #include <iterator>
 #include <span>
@@ -192,6 +191,12 @@ constexpr policy policy_for(bool streaming) {
   return {transport::pack_bytes, rooted<S> ? transport::copy_bytes : transport::exchange_copy_bytes, streaming};
 }
 
+/// To be called where an exception is handled: the call ends for all ranks, with what it says, and it goes on.
+template <class Lane>
+[[noreturn, gnu::cold, gnu::noinline]] void abandon(Lane& lane) {
+  tell_and_rethrow([&](const char* what) { lane.abandon(what); });
+}
+
 /// A blocking collective: opens the lane, runs the schedule, and lets nobody touch the caller's memory after it is
 /// left, by return or by exception.
 ///
@@ -208,12 +213,8 @@ TUTTI_ALWAYS_INLINE inline void run_schedule(Comm& comm, const call& c, const S&
     waiting<Comm> wait{comm, lane};
     execution.advance(lane, wait);
     if (wait.waited) lane.awake();
-  } catch (const std::exception& e) {
-    lane.abandon(e.what());
-    throw;
   } catch (...) {
-    lane.abandon("an exception that is no std::exception");
-    throw;
+    abandon(lane);
   }
 }
 

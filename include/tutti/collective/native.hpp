@@ -11,7 +11,6 @@
 #include <tutti/schedule/dissemination.hpp>
 
 #include <cstddef>
-#include <exception>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -69,12 +68,8 @@ TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int ro
     try {
       own.open(make_call<C, native, T, Op>(comm, count, root, where));
       f(own);
-    } catch (const std::exception& e) {
-      own.abandon(e.what());
-      throw;
     } catch (...) {
-      own.abandon("an exception that is no std::exception");
-      throw;
+      abandon(own);
     }
   }
 }

@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <span>
@@ -67,12 +66,8 @@ void on_message_lane(Comm& comm, F&& f) {
     f(lane, wait);
     while (!lane.settled()) wait();
     if (wait.waited) lane.awake();
-  } catch (const std::exception& e) {
-    lane.abandon(e.what());
-    throw;
   } catch (...) {
-    lane.abandon("an exception that is no std::exception");
-    throw;
+    abandon(lane);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -117,6 +118,24 @@ struct failure {
     throw peer_failed(peer, text);
   }
 };
+
+namespace detail {
+
+/// To be called where an exception is handled: `tell(what)` is told what it says, and it goes on.
+template <class Tell>
+[[noreturn, gnu::cold, gnu::noinline]] void tell_and_rethrow(Tell&& tell) {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    tell(e.what());
+    throw;
+  } catch (...) {
+    tell("an exception that is no std::exception");
+    throw;
+  }
+}
+
+}  // namespace detail
 
 }  // namespace tutti
 

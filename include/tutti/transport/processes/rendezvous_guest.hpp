@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <cerrno>
 #include <chrono>
-#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,13 +51,9 @@ class rendezvous_guest {
       TUTTI_FAULT_POINT("rendezvous.guest.given");
       attach(given.descriptor.get());
       TUTTI_FAULT_POINT("rendezvous.guest.attached");
-    } catch (const std::exception& e) {
-      send_packet(host_, rendezvous_note::refusal(attach_failure(job_, rank_, e.what())));
-      throw;
     } catch (...) {
-      const char* const what = "an exception that is no std::exception";
-      send_packet(host_, rendezvous_note::refusal(attach_failure(job_, rank_, what)));
-      throw;
+      tell_and_rethrow(
+          [&](const char* what) { send_packet(host_, rendezvous_note::refusal(attach_failure(job_, rank_, what))); });
     }
     rendezvous_note note;
     note.kind = rendezvous_note::what::attached;

@@ -19,7 +19,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,12 +53,8 @@ class rendezvous_host {
     if (!failed_) {
       try {
         attach(descriptor);
-      } catch (const std::exception& e) {
-        refuse(attach_failure(job_, 0, e.what()), options_.farewell);
-        throw;
       } catch (...) {
-        refuse(attach_failure(job_, 0, "an exception that is no std::exception"), options_.farewell);
-        throw;
+        tell_and_rethrow([&](const char* what) { refuse(attach_failure(job_, 0, what), options_.farewell); });
       }
     }
     until_enough(stage::attaching);

@@ -7,6 +7,7 @@
 #include <tutti/transport/shared_memory/channel.hpp>
 #include <tutti/transport/shared_memory/heap_memory.hpp>
 #include <tutti/transport/shared_memory/lane_waiting.hpp>
+#include <tutti/transport/shared_memory/send_queues.hpp>
 #include <tutti/transport/shared_memory/staging.hpp>
 
 #include <sched.h>
@@ -41,7 +42,7 @@ class lane_channels : public lane_waiting<Group> {
     if (o.to == nullptr) [[unlikely]]
       o.to = &group_->connect(index_, rank_, peer);
     TUTTI_FAULT_POINT("channel.send");
-    if (o.queued() || full(o)) [[unlikely]]
+    if (!o.queue.empty() || full(o)) [[unlikely]]
       return queue(peer, o, data, bytes, copy);
     if constexpr (!Group::shows_all) {
       if (!group_->shows(data, bytes)) {
@@ -168,10 +169,9 @@ class lane_channels : public lane_waiting<Group> {
           sched_yield();
       }
     }
-    for (const int peer : waiting_) out_[static_cast<std::size_t>(peer)].first = none;
+    for (const int peer : waiting_) out_[static_cast<std::size_t>(peer)].queue = {};
     waiting_.clear();
-    queue_.clear();
-    unused_ = none;
+    queues_.clear();
     direct_.clear();
   }
 
@@ -181,26 +181,13 @@ class lane_channels : public lane_waiting<Group> {
     std::uint64_t posted = 0;
     std::uint64_t consumed = 0;  // as last seen
     std::uint64_t direct = 0;    // the last message that lies in the caller's memory
-    // Messages that wait for room, a list in `queue_`.
-    std::uint32_t first = none;
-    std::uint32_t last = none;
-
-    bool queued() const { return first != none; }
+    send_queues::queue queue;
   };
   struct incoming {
     channel* from = nullptr;
     std::uint64_t next = 0;
     heap_memory fetched;  // what was read from the memory of its process
   };
-  struct queued_send {
-    const std::byte* data;
-    std::size_t bytes;
-    std::uint64_t fingerprint;  // of the call in which it was sent
-    std::uint32_t next;
-    bool copied;                                 // `data` is a copy
-    std::byte held[message_slot::inline_bytes];  // a small copy, where `data` is null
-  };
-  static constexpr std::uint32_t none = UINT32_MAX;
   static constexpr std::size_t small_bytes = 4096;
 
   // Where a message can always be read where it is, there are as many copies as can be under way to two peers, for
@@ -342,42 +329,26 @@ class lane_channels : public lane_waiting<Group> {
 
   [[gnu::noinline, gnu::cold]] bool queue(int peer, outgoing& o, const std::byte* data, std::size_t bytes, bool copy) {
     TUTTI_FAULT_POINT("channel.queue");
-    const std::uint32_t place = take_entry();
-    queued_send& q = queue_[place];
+    const std::uint32_t place = queues_.take();
+    send_queues::entry& q = queues_[place];
     q.data = data;
     q.bytes = bytes;
     q.fingerprint = fingerprint_;
-    q.next = none;
     q.copied = false;
     if (copy && bytes <= message_slot::inline_bytes) {
       q.data = nullptr;
       q.copied = true;
       if (bytes != 0) std::memcpy(q.held, data, bytes);
-    } else if (copy && !o.queued()) {
+    } else if (copy && o.queue.empty()) {
       // As if the message were posted, whose number is known.
       if (const std::byte* const there = stage(peer, o.posted + 1, data, bytes)) {
         q.data = there;
         q.copied = true;
       }
     }
-    if (o.queued()) {
-      queue_[o.last].next = place;
-    } else {
-      o.first = place;
-      waiting_.push_back(peer);
-    }
-    o.last = place;
+    if (o.queue.empty()) waiting_.push_back(peer);
+    queues_.append(o.queue, place);
     return q.copied;
-  }
-  std::uint32_t take_entry() {
-    if (unused_ != none) {
-      const std::uint32_t place = unused_;
-      unused_ = queue_[place].next;
-      return place;
-    }
-    queue_.reserve(64);
-    queue_.push_back({});
-    return static_cast<std::uint32_t>(queue_.size() - 1);
   }
 
   /// Sends what there is room for, in order for each peer: a peer whose ring is full holds back only its own messages.
@@ -385,27 +356,22 @@ class lane_channels : public lane_waiting<Group> {
     TUTTI_FAULT_POINT("channel.flush");
     for (int* peer = waiting_.begin(); peer != waiting_.end();) {
       outgoing& o = out_[static_cast<std::size_t>(*peer)];
-      while (o.queued() && !full(o) && send_queued(*peer, o, queue_[o.first])) {
-        const std::uint32_t done = o.first;
-        o.first = queue_[done].next;
-        queue_[done].next = unused_;
-        unused_ = done;
-      }
-      if (o.queued()) {
+      while (!o.queue.empty() && !full(o) && send_queued(*peer, o, queues_.front(o.queue))) queues_.pop(o.queue);
+      if (o.queue.empty()) {
+        waiting_.erase(peer);
+      } else {
         awaited_ = *peer;
         ++peer;
-      } else {
-        waiting_.erase(peer);
       }
     }
   }
-  bool send_queued(int peer, outgoing& o, const queued_send& q) {
+  bool send_queued(int peer, outgoing& o, const send_queues::entry& q) {
     const std::uint64_t now = std::exchange(fingerprint_, q.fingerprint);
     const bool sent = send_as_queued(peer, o, q);
     fingerprint_ = now;
     return sent;
   }
-  bool send_as_queued(int peer, outgoing& o, const queued_send& q) {
+  bool send_as_queued(int peer, outgoing& o, const send_queues::entry& q) {
     if (q.data == nullptr) {
       post(peer, o, q.held, q.bytes, true);
     } else if (q.copied) {
@@ -433,8 +399,7 @@ class lane_channels : public lane_waiting<Group> {
   staging<Group> pieces_;
   std::uint64_t round_number_ = 0;
   array_list<int> waiting_;  // peers for whom messages wait
-  array_list<queued_send> queue_;
-  std::uint32_t unused_ = none;
+  send_queues queues_;
 };
 
 }  // namespace tutti::detail

@@ -29,45 +29,14 @@ static_assert(!tutti::is_commutative_v<compose, unsigned>);
 
 template <class Cases>
 struct by_every_algorithm {
-  static void broadcast() {
-    rooted<tutti::collective::broadcast>(
-        Cases::vector_lengths, []<class A>(auto& comm, findings& found, const values<int>& data, std::size_t n,
-                                           int root) { check_broadcast<A>(comm, found, data, n, root); });
-  }
-  static void scatter() {
-    rooted<tutti::collective::scatter>(Cases::block_lengths,
-                                       []<class A>(auto& comm, findings& found, const values<int>& data, std::size_t n,
-                                                   int root) { check_scatter<A>(comm, found, data, n, root); });
-  }
-  static void gather() {
-    rooted<tutti::collective::gather>(Cases::block_lengths,
-                                      []<class A>(auto& comm, findings& found, const values<int>& data, std::size_t n,
-                                                  int root) { check_gather<A>(comm, found, data, n, root); });
-  }
-  static void allgather() {
-    unrooted<tutti::collective::allgather>([]<class A>(auto& comm, findings& found, const values<int>& data,
-                                                       std::size_t n) { check_allgather<A>(comm, found, data, n); });
-  }
-  static void alltoall() {
-    unrooted<tutti::collective::alltoall>([]<class A>(auto& comm, findings& found, const values<int>& data,
-                                                      std::size_t n) { check_alltoall<A>(comm, found, data, n); });
-  }
-  static void reduce() {
-    folding<tutti::collective::reduce>([]<class A>(auto& comm, findings& found, const auto& data, std::size_t n) {
-      for (const int root : roots(comm.size())) check_reduce<A>(comm, found, data, n, root);
-    });
-  }
-  static void reduce_scatter() {
-    folding<tutti::collective::reduce_scatter>(
-        []<class A>(auto& comm, findings& found, const auto& data, std::size_t n) {
-          check_reduce_scatter<A>(comm, found, data, n);
-        });
-  }
-  static void allreduce() {
-    folding<tutti::collective::allreduce>([]<class A>(auto& comm, findings& found, const auto& data, std::size_t n) {
-      check_allreduce<A>(comm, found, data, n);
-    });
-  }
+  static void broadcast() { moving<tutti::collective::broadcast>(Cases::vector_lengths); }
+  static void scatter() { moving<tutti::collective::scatter>(Cases::block_lengths); }
+  static void gather() { moving<tutti::collective::gather>(Cases::block_lengths); }
+  static void allgather() { moving<tutti::collective::allgather>(Cases::block_lengths); }
+  static void alltoall() { moving<tutti::collective::alltoall>(Cases::block_lengths); }
+  static void reduce() { folding<tutti::collective::reduce>(); }
+  static void reduce_scatter() { folding<tutti::collective::reduce_scatter>(); }
+  static void allreduce() { folding<tutti::collective::allreduce>(); }
   static void scan_and_exscan() {
     for (const int ranks : Cases::rank_counts) {
       const std::vector<std::size_t> lengths = Cases::vector_lengths(ranks);
@@ -83,31 +52,20 @@ struct by_every_algorithm {
   }
 
  private:
-  /// `check.template operator()<A>(comm, found, data, length, root)` in every case of a collective that has a root.
-  template <tutti::collective C, class F>
-  static void rooted(std::vector<std::size_t> (*lengths)(int), F check) {
+  template <tutti::collective C>
+  static void moving(std::vector<std::size_t> (*lengths_for)(int)) {
     for (const int ranks : Cases::rank_counts) {
-      const values<int> data(ranks, lengths(ranks).back() * static_cast<std::size_t>(ranks));
-      Cases::template on_all<C>(ranks, [&]<class A>(auto& comm, findings& found) {
-        for (const int root : roots(ranks))
-          for (const std::size_t n : lengths(ranks)) check.template operator()<A>(comm, found, data, n, root);
-      });
-    }
-  }
-  template <tutti::collective C, class F>
-  static void unrooted(F check) {
-    for (const int ranks : Cases::rank_counts) {
-      const std::vector<std::size_t> lengths = Cases::block_lengths(ranks);
+      const std::vector<std::size_t> lengths = lengths_for(ranks);
       const values<int> data(ranks, lengths.back() * static_cast<std::size_t>(ranks));
       Cases::template on_all<C>(ranks, [&]<class A>(auto& comm, findings& found) {
-        for (const std::size_t n : lengths) check.template operator()<A>(comm, found, data, n);
+        for (const std::size_t n : lengths) check_movement<C, A>(comm, found, data, n, roots(ranks));
       });
     }
   }
-  /// `check.template operator()<A>(comm, found, data, n)`: floats by every algorithm; then an operation that does not
-  /// commute by those that keep rank order, and by the others one that does.
-  template <tutti::collective C, class F>
-  static void folding(F check) {
+  /// Floats by every algorithm; then an operation that does not commute by those that keep rank order, and by the
+  /// others one that does.
+  template <tutti::collective C>
+  static void folding() {
     for (const int ranks : Cases::rank_counts) {
       const std::vector<std::size_t> lengths = Cases::vector_lengths(ranks);
       const contributions<float, std::plus<>> floats(ranks, lengths.back(), {});
@@ -115,12 +73,12 @@ struct by_every_algorithm {
       const contributions<unsigned, std::plus<>> integers(ranks, lengths.back(), {});
       Cases::template on_all<C>(ranks, [&]<class A>(auto& comm, findings& found) {
         if constexpr (C != tutti::collective::allreduce || alike<A, C>()) {
-          for (const std::size_t n : lengths) check.template operator()<A>(comm, found, floats, n);
+          for (const std::size_t n : lengths) check_reduction<C, A>(comm, found, floats, n, roots(ranks));
         }
         if constexpr (ordered<A, C>()) {
-          check.template operator()<A>(comm, found, functions, lengths.back());
+          check_reduction<C, A>(comm, found, functions, lengths.back(), roots(ranks));
         } else {
-          check.template operator()<A>(comm, found, integers, lengths.back());
+          check_reduction<C, A>(comm, found, integers, lengths.back(), roots(ranks));
         }
       });
     }

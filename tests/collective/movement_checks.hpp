@@ -124,4 +124,21 @@ void check_alltoall(auto& comm, findings& found, const values<T>& data, std::siz
   check_output(found, inout, std::span<const T>(expected));
 }
 
+/// The check of that collective, with each of these roots if it has one.
+template <tutti::collective C, class A, class T>
+void check_movement(auto& comm, findings& found, const values<T>& data, std::size_t n, std::span<const int> roots) {
+  if constexpr (C == tutti::collective::broadcast) {
+    for (const int root : roots) check_broadcast<A>(comm, found, data, n, root);
+  } else if constexpr (C == tutti::collective::scatter) {
+    for (const int root : roots) check_scatter<A>(comm, found, data, n, root);
+  } else if constexpr (C == tutti::collective::gather) {
+    for (const int root : roots) check_gather<A>(comm, found, data, n, root);
+  } else if constexpr (C == tutti::collective::allgather) {
+    check_allgather<A>(comm, found, data, n);
+  } else {
+    static_assert(C == tutti::collective::alltoall);
+    check_alltoall<A>(comm, found, data, n);
+  }
+}
+
 }  // namespace conformance

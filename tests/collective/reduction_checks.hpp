@@ -86,6 +86,20 @@ void check_allreduce(auto& comm, findings& found, const contributions<T, Op>& da
   check_output(found, inout, data.fold(n));
 }
 
+/// The check of that collective, with each of these roots if it has one.
+template <tutti::collective C, class A, class T, class Op>
+void check_reduction(auto& comm, findings& found, const contributions<T, Op>& data, std::size_t n,
+                     std::span<const int> roots) {
+  if constexpr (C == tutti::collective::reduce) {
+    for (const int root : roots) check_reduce<A>(comm, found, data, n, root);
+  } else if constexpr (C == tutti::collective::reduce_scatter) {
+    check_reduce_scatter<A>(comm, found, data, n);
+  } else {
+    static_assert(C == tutti::collective::allreduce);
+    check_allreduce<A>(comm, found, data, n);
+  }
+}
+
 /// Whole vectors: every rank gets the fold of the ranks up to itself.
 template <class A, class T, class Op>
 void check_scan(auto& comm, findings& found, const contributions<T, Op>& data, const prefixes<T, Op>& expected,

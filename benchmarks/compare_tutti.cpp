@@ -19,7 +19,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -102,9 +101,7 @@ int run(const measure::arguments& asked, Rank rank) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    const measure::arguments asked = measure::parse(argc, argv);
-    if (asked.ranks < 1) throw std::invalid_argument("--ranks must be at least 1");
+  return measure::program(argc, argv, [](const measure::arguments& asked) {
     int code = 0;
     chosen(
         asked, [&]<tutti::collective C, class... A>() {
@@ -118,11 +115,5 @@ int main(int argc, char** argv) {
           });
         });
     return code;
-  } catch (const std::invalid_argument& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  });
 }

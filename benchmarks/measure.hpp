@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <exception>
 #include <limits>
 #include <memory>
 #include <new>
@@ -108,6 +109,23 @@ inline arguments parse(int argc, const char* const* argv) {
     }
   }
   return asked;
+}
+
+/// A program of so many ranks: `run(arguments)` says its exit code. Complains, and ends with 2, of what throws
+/// std::invalid_argument, and with 1 of what else is thrown.
+template <class Run>
+int program(int argc, const char* const* argv, Run run) {
+  try {
+    const arguments asked = parse(argc, argv);
+    if (asked.ranks < 1) throw std::invalid_argument("--ranks must be at least 1");
+    return run(asked);
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
 }
 
 /// The CPUs that the calling thread may run on.

@@ -26,7 +26,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -208,9 +207,7 @@ void visit(const world& group, measure::collective what, measure::buffers& data,
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    const measure::arguments asked = measure::parse(argc, argv);
-    if (asked.ranks < 1) throw std::invalid_argument("--ranks must be at least 1");
+  return measure::program(argc, argv, [](const measure::arguments& asked) {
     if (asked.algorithm != "auto") throw std::invalid_argument("Gloo's algorithms are all tried");
     const meeting_folder folder;
     return measure::in_processes(asked.ranks, [&](int rank) {
@@ -223,11 +220,5 @@ int main(int argc, char** argv) {
                          [&](measure::buffers& data, auto use) { visit(all, asked.what, data, std::move(use)); });
       all.barrier();  // nobody closes a connection that another is still reading
     });
-  } catch (const std::invalid_argument& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  });
 }

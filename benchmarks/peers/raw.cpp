@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
-#include <exception>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -328,9 +327,7 @@ void visit(world& all, measure::collective what, measure::buffers& data, Use use
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    const measure::arguments asked = measure::parse(argc, argv);
-    if (asked.ranks < 1) throw std::invalid_argument("--ranks must be at least 1");
+  return measure::program(argc, argv, [](const measure::arguments& asked) {
     if (asked.algorithm != "auto") throw std::invalid_argument("raw sockets have no algorithms");
     const listeners open(asked.ranks);
     return measure::in_processes(asked.ranks, [&](int rank) {
@@ -341,11 +338,5 @@ int main(int argc, char** argv) {
       measure::all_sizes(all, asked,
                          [&](measure::buffers& data, auto use) { visit(all, asked.what, data, std::move(use)); });
     });
-  } catch (const std::invalid_argument& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  });
 }

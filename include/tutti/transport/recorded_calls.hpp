@@ -42,6 +42,19 @@ class recorded_call {
     return {&signature_, sequence, history, static_cast<std::size_t>(count), root, {text[4].c_str(), line}};
   }
 
+  /// `field(f)` for each field f that travels, in that order: of a call to be written or, `Call` not const, to be read.
+  template <class Call, class Field>
+  static void walk(Call& c, Field&& field) {
+    field(c.sequence);
+    field(c.history);
+    field(c.count);
+    field(c.hash);
+    field(c.element_size);
+    field(c.root);
+    field(c.line);
+    for (auto& each : c.text) field(each);
+  }
+
   std::uint64_t sequence = 0;
   std::uint64_t history = 0;
   std::uint64_t count = 0;

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace tutti::detail {
 
@@ -35,81 +36,77 @@ struct mpi_note {
 
   std::string write() const {
     std::string to;
-    put(to, kind);
-    put(to, group);
-    put(to, number);
-    put(to, fingerprint);
-    put(to, what.kind);
-    put(to, what.peer);
-    put_text(to, what.text);
-    put(to, static_cast<std::uint32_t>(calls.size()));
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      const recorded_call& c = calls[i];
-      put(to, c.sequence);
-      put(to, c.history);
-      put(to, c.count);
-      put(to, c.hash);
-      put(to, c.element_size);
-      put(to, c.root);
-      put(to, c.line);
-      for (const std::string& text : c.text) put_text(to, text);
-    }
+    walk(*this, writer{&to});
     return to;
   }
-
+  /// What is cut off reads as zeros and empty texts.
   static mpi_note read(std::string_view from) {
-    mpi_note n;
-    get(from, n.kind);
-    get(from, n.group);
-    get(from, n.number);
-    get(from, n.fingerprint);
-    get(from, n.what.kind);
-    get(from, n.what.peer);
-    get_text(from, n.what.text);
-    std::uint32_t count = 0;
-    get(from, count);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      recorded_call c;
-      get(from, c.sequence);
-      get(from, c.history);
-      get(from, c.count);
-      get(from, c.hash);
-      get(from, c.element_size);
-      get(from, c.root);
-      get(from, c.line);
-      for (std::string& text : c.text) get_text(from, text);
-      if (!n.calls.add(std::move(c))) break;
-    }
-    return n;
+    mpi_note note;
+    walk(note, reader{&from});
+    return note;
   }
 
  private:
-  template <class T>
-  static void put(std::string& to, const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    to.append(reinterpret_cast<const char*>(&value), sizeof(T));
+  /// `field(f)` for each field f, in the order in which they travel.
+  template <class Note, class Field>
+  static void walk(Note& note, const Field& field) {
+    field(note.kind);
+    field(note.group);
+    field(note.number);
+    field(note.fingerprint);
+    field(note.what.kind);
+    field(note.what.peer);
+    field(note.what.text);
+    field(note.calls);
   }
-  static void put_text(std::string& to, const std::string& text) {
-    put(to, static_cast<std::uint64_t>(text.size()));
-    to += text;
-  }
-  // What is cut off reads as zeros and empty texts.
-  template <class T>
-  static void get(std::string_view& from, T& value) {
-    if (from.size() < sizeof(T)) {
-      from = {};
-      return;
+
+  struct writer {
+    std::string* to;
+
+    template <class T>
+    void operator()(const T& value) const {
+      static_assert(std::is_trivially_copyable_v<T>);
+      to->append(reinterpret_cast<const char*>(&value), sizeof(T));
     }
-    std::memcpy(&value, from.data(), sizeof(T));
-    from.remove_prefix(sizeof(T));
-  }
-  static void get_text(std::string_view& from, std::string& text) {
-    std::uint64_t size = 0;
-    get(from, size);
-    if (size > from.size()) size = from.size();
-    text.assign(from.substr(0, static_cast<std::size_t>(size)));
-    from.remove_prefix(static_cast<std::size_t>(size));
-  }
+    void operator()(const std::string& text) const {
+      (*this)(static_cast<std::uint64_t>(text.size()));
+      *to += text;
+    }
+    void operator()(const recorded_calls& list) const {
+      (*this)(static_cast<std::uint32_t>(list.size()));
+      for (std::size_t i = 0; i < list.size(); ++i) recorded_call::walk(list[i], *this);
+    }
+  };
+  struct reader {
+    std::string_view* from;
+
+    template <class T>
+    void operator()(T& value) const {
+      static_assert(std::is_trivially_copyable_v<T>);
+      if (from->size() < sizeof(T)) {
+        *from = {};
+        return;
+      }
+      std::memcpy(&value, from->data(), sizeof(T));
+      from->remove_prefix(sizeof(T));
+    }
+    void operator()(std::string& text) const {
+      std::uint64_t size = 0;
+      (*this)(size);
+      if (size > from->size()) size = from->size();
+      text.assign(from->substr(0, static_cast<std::size_t>(size)));
+      from->remove_prefix(static_cast<std::size_t>(size));
+    }
+    void operator()(recorded_calls& list) const {
+      std::uint32_t count = 0;
+      (*this)(count);
+      for (; count != 0; --count) {
+        recorded_call one;
+        recorded_call::walk(one, *this);
+        if (!list.add(std::move(one))) break;
+      }
+    }
+  };
 };
 
 }  // namespace tutti::detail

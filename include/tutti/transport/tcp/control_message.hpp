@@ -113,6 +113,16 @@ class control_writer {
   void u64(std::uint64_t value) { little_endian(value, 8); }
   void bytes(std::string_view text) { out_->append(text.data(), text.size()); }
 
+  // The fields of a recorded call.
+  void field(std::uint64_t value) { u64(value); }
+  void field(std::uint32_t value) { u32(value); }
+  void field(std::int32_t value) { i32(value); }
+  void field(const std::string& text) {
+    const std::string_view cut = std::string_view(text).substr(0, recorded_call::most_text);
+    u8(static_cast<std::uint8_t>(cut.size()));
+    bytes(cut);
+  }
+
  private:
   void little_endian(std::uint64_t value, int bytes) {
     for (int i = 0; i < bytes; ++i) out_->push_back(static_cast<char>((value >> (8 * i)) & 0xff));
@@ -134,6 +144,13 @@ class control_reader {
     in_.remove_prefix(count);
     return taken;
   }
+
+  // The fields of a recorded call.
+  void field(std::uint64_t& value) { value = u64(); }
+  void field(std::uint32_t& value) { value = u32(); }
+  void field(std::int32_t& value) { value = i32(); }
+  void field(std::string& text) { text = bytes(u8()); }
+
   bool good() const { return good_; }
   std::size_t left() const { return in_.size(); }
   /// All has been taken.
@@ -173,16 +190,8 @@ inline void write_control(std::string& out, const control_message& m) {
   w.bytes(text);
   const std::size_t calls = m.calls == nullptr ? 0 : m.calls->size();
   w.u32(static_cast<std::uint32_t>(calls));
-  for (std::size_t i = 0; i < calls; ++i) {
-    const recorded_call& c = (*m.calls)[i];
-    for (const std::uint64_t number : {c.sequence, c.history, c.count, c.hash, c.element_size}) w.u64(number);
-    w.i32(c.root);
-    w.u32(c.line);
-    for (const std::string& each : c.text) {
-      w.u8(static_cast<std::uint8_t>(std::min(each.size(), recorded_call::most_text)));
-      w.bytes(std::string_view(each).substr(0, recorded_call::most_text));
-    }
-  }
+  for (std::size_t i = 0; i < calls; ++i)
+    recorded_call::walk((*m.calls)[i], [&w](const auto& field) { w.field(field); });
   w.u32(m.group);
   const std::size_t members = m.members == nullptr ? 0 : m.members->size();
   w.u32(static_cast<std::uint32_t>(members));
@@ -215,14 +224,7 @@ inline std::optional<control_message> read_control(std::uint32_t kind, std::stri
     const auto read = std::make_shared<recorded_calls>();
     for (std::uint32_t i = 0; i < calls && r.good(); ++i) {
       recorded_call c;
-      c.sequence = r.u64();
-      c.history = r.u64();
-      c.count = r.u64();
-      c.hash = r.u64();
-      c.element_size = r.u64();
-      c.root = r.i32();
-      c.line = r.u32();
-      for (std::string& each : c.text) each = r.bytes(r.u8());
+      recorded_call::walk(c, [&r](auto& field) { r.field(field); });
       read->add(std::move(c));
     }
     m.calls = read;

@@ -255,6 +255,39 @@ TEST_CASE("what ends the whole ends its groups") {
   CHECK(o.says(test::world_rank() == 3 ? "alone" : "rank 3 failed: alone"));
 }
 
+TEST_CASE("what ends the whole is told in a group by its own ranks, and by those of the whole") {
+  const test::deadline limit(std::chrono::seconds(60));
+  const int me = test::world_rank();
+  const std::array<std::vector<int>, 2> members{{{2, 0}, {3, 1}}};
+  const auto wait_in_group = [&](communicator& comm, auto&& before) {
+    communicator some{comm.transport().subgroup(1, members[static_cast<std::size_t>(comm.rank() % 2)])};
+    before();
+    for (;;) tutti::barrier(some);
+  };
+  const outcome aborted = outcome_on(4, [&](communicator& comm) {
+    wait_in_group(comm, [&] {
+      if (comm.rank() == 3) comm.abort("enough");
+    });
+  });
+  if (!takes_part(4)) return;
+  CAPTURE(aborted.text);
+  CHECK(aborted.kind == "peer_failed");
+  CHECK(aborted.peer == (me % 2 == 0 ? -1 : 0));
+  CHECK(aborted.says(me % 2 == 0 ? "rank 3 aborted: enough (no rank of a communicator of ranks 2, 0)"
+                                 : "rank 3 aborted: enough (rank 0 of a communicator of ranks 3, 1)"));
+  const outcome differ = outcome_on(4, [&](communicator& comm) {
+    std::vector<float> values(comm.rank() == 0 ? 11 : 10);
+    wait_in_group(comm, [&] {
+      if (comm.rank() < 2) tutti::broadcast<tutti::chain>(comm, values, 0);
+    });
+  });
+  CAPTURE(differ.text);
+  CHECK(differ.kind == "ranks disagree");
+  CHECK(differ.says("; rank 1 called broadcast of 10 x float"));
+  if (me == 2) CHECK(differ.says(" (ranks of the whole, not of a communicator of ranks 2, 0)"));
+  if (me == 3) CHECK(differ.says(" (ranks of the whole, not of a communicator of ranks 3, 1)"));
+}
+
 TEST_CASE("wrong communicators are refused") {
   const auto nothing = [](communicator&) {};
   const outcome null = outcome_of([&] { tutti::run_mpi(MPI_COMM_NULL, nothing); });

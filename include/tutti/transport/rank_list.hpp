@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace tutti::detail {
 
@@ -42,6 +44,31 @@ void list_ranks(message& text, int size, Listed&& listed) {
     i = last;
   }
   return text << ")";
+}
+
+/// What the whole has failed of, as a subgroup of these ranks of it tells: the rank to blame is one of the subgroup, -1
+/// if it is none of them. The text names ranks of the whole, and says so: "rank 3 failed: no paper (rank 0 of a
+/// communicator of ranks 3, 1)".
+[[gnu::noinline, gnu::cold]] inline failure told_to_members(const failure& f, std::span<const int> members) noexcept {
+  failure here{f.kind, -1, {}};
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (members[i] == f.peer) here.peer = static_cast<int>(i);
+  try {
+    const std::string list = of_members(members);
+    const std::string_view of = std::string_view(list).substr(list.find(" of "));
+    message text;
+    text << f.text;
+    if (f.kind == errc::mismatch) {
+      text << " (ranks of the whole, not" << of;  // it names two
+    } else if (here.peer >= 0) {
+      text << " (rank " << here.peer << of;
+    } else if (f.peer >= 0) {
+      text << " (no rank" << of;
+    }
+    here.text = text;
+  } catch (...) {  // no memory: it must do without a text
+  }
+  return here;
 }
 
 }  // namespace tutti::detail

@@ -112,19 +112,13 @@ class mpi_group : public mpi_listener {
     if (state_.load(std::memory_order_relaxed) != fine) [[unlikely]]
       raise();
     if (whole_ != nullptr && whole_->state_.load(std::memory_order_relaxed) != fine) [[unlikely]]
-      whole_->raise();
+      raise();
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
-    if (state_.load(std::memory_order_acquire) == aborting) {
-      std::string text;
-      {
-        const std::lock_guard lock(mutex_);
-        text = abort_text_;
-      }
-      fail(aborted(rank_, text));
-    }
-    if (!failed() && whole_ != nullptr && whole_->failed()) whole_->raise();
-    failure_.raise();
+    fail_if_aborted();
+    if (failed() || whole_ == nullptr) failure_.raise();
+    whole_->fail_if_aborted();
+    told_to_members(whole_->failure_, members()).raise();
   }
   /// Why the group failed, once it has.
   const failure& why() const { return failure_; }
@@ -134,7 +128,7 @@ class mpi_group : public mpi_listener {
   /// The group becomes unusable; the first reason stays. On the rank's own thread.
   [[gnu::noinline, gnu::cold]] void fail(failure f) {
     if (failed() || (whole_ != nullptr && whole_->failed())) return;
-    if (whole_ != nullptr) f.text += of_members({members_.begin(), members_.size()});
+    if (whole_ != nullptr) f.text += of_members(members());
     if (rank_ != 0 && !job_->gone()) {
       job_->send(in_job(0), about(note_kind::report, f));
       if (job_->poll_until([this] { return failed(); }, verdict_patience)) return;
@@ -257,6 +251,17 @@ class mpi_group : public mpi_listener {
     note.what = f;
     return note;
   }
+  std::span<const int> members() const { return {members_.begin(), members_.size()}; }
+  /// Any thread may have asked for the end.
+  void fail_if_aborted() {
+    if (state_.load(std::memory_order_acquire) != aborting) return;
+    std::string text;
+    {
+      const std::lock_guard lock(mutex_);
+      text = abort_text_;
+    }
+    fail(aborted(rank_, text));
+  }
   void settle(const failure& f) {
     if (failed()) return;
     failure_ = f;
@@ -326,7 +331,7 @@ class mpi_group : public mpi_listener {
   }
   /// While notes are taken in nothing is waited for: as `fail`, and the verdict comes.
   void report(failure f) {
-    if (whole_ != nullptr) f.text += of_members({members_.begin(), members_.size()});
+    if (whole_ != nullptr) f.text += of_members(members());
     if (rank_ != 0) return job_->send(in_job(0), about(note_kind::report, f));
     settle(f);
     tell_all(f);

@@ -177,8 +177,6 @@ class mpi_job {
 
   // ---- The end
   // ------------------------------------------------------------------------------------------------------------
-  /// That communicator is not used any more, and something may still be on its way there: it is kept, since MPI may
-  /// give its name away otherwise.
   /// That group's communicator is freed when so many of its ranks have told that they have left it too: what they send
   /// until then must not be taken for what belongs to the next one. `drained`: they may send what they wait to be
   /// received.
@@ -195,6 +193,8 @@ class mpi_job {
     if (retired_.size() > most_retired)
       poll_until([this] { return retired_.size() <= most_retired; }, std::chrono::seconds(1));
   }
+  /// That communicator is not used any more, and something may still be on its way there: it is kept, since MPI may
+  /// give its name away otherwise.
   void abandon(MPI_Comm comm) {
     if (comm != comm_) abandoned_.push_back(comm);
   }
@@ -281,6 +281,12 @@ class mpi_job {
     return online > usable ? static_cast<int>(online) : usable;
   }
 
+  /// Null if this rank has no such communicator.
+  mpi_listener* listener(int number) const {
+    mpi_listener* one = listeners_;
+    while (one != nullptr && one->number() != number) one = one->next_;
+    return one;
+  }
   [[gnu::noinline]] void take_note(const MPI_Status& status) {
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
@@ -288,8 +294,7 @@ class mpi_job {
     check_mpi(MPI_Recv(text.data(), bytes, MPI_BYTE, status.MPI_SOURCE, mpi_tags::note, comm_, MPI_STATUS_IGNORE),
               "MPI_Recv");
     const mpi_note note = mpi_note::read(text);
-    for (mpi_listener* one = listeners_; one != nullptr; one = one->next_)
-      if (one->number() == note.group) return one->take_(*one, status.MPI_SOURCE, note);
+    if (mpi_listener* const one = listener(note.group)) return one->take_(*one, status.MPI_SOURCE, note);
     if (note.kind == note_kind::gone) take_gone(note.group);
   }
   bool notes_under_way() {
@@ -367,15 +372,11 @@ class mpi_job {
           message() << "rank " << rank_
                     << " called MPI_Finalize while a communicator of run_mpi was in use: call it after run_mpi has "
                        "returned"};
-      if (listeners_ != nullptr) {
+      if (mpi_listener* const whole = listener(0)) {
         mpi_note note;
         note.kind = note_kind::failed;
         note.what = f;
-        for (mpi_listener* one = listeners_; one != nullptr; one = one->next_) {
-          note.group = one->number();
-          one->take_(*one, rank_, note);
-        }
-        note.group = 0;
+        whole->take_(*whole, rank_, note);
         note.what.kind = errc::peer_failed;
         for (int peer = 0; peer < size_; ++peer)
           if (peer != rank_) send(peer, note);

@@ -3,7 +3,6 @@
 
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
-#include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/call_log.hpp>
 #include <tutti/transport/departure.hpp>
@@ -19,7 +18,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -100,24 +98,8 @@ class tcp_part_state : public tcp_context_state {
   std::uint32_t number() const { return number_; }
   const std::shared_ptr<const member_list>& members() const { return members_; }
 
-  /// The whole group has failed of that, and so has this. Whom it names is named here as a rank of this.
-  [[gnu::cold]] void fail_with_group(const failure& f) noexcept {
-    const bool names_rank = f.peer >= 0 && (f.kind == errc::peer_failed || f.kind == errc::timed_out);
-    failure here{f.kind, names_rank ? rank_of(f.peer) : f.peer, {}};
-    try {
-      message text;
-      text << f.text;
-      if (names_rank) {
-        const std::string members = of_members(*members_);
-        text << (here.peer < 0 ? " (no rank" : " (rank ");
-        if (here.peer >= 0) text << here.peer;
-        text << std::string_view(members).substr(members.find(" of "));
-      }
-      here.text = text;
-    } catch (...) {  // no memory: it must do without a text
-    }
-    fail(here);
-  }
+  /// The whole group has failed of that, and so has this.
+  [[gnu::cold]] void fail_with_group(const failure& f) noexcept { fail(told_to_members(f, *members_)); }
 
   /// Which rank of the communicator that of the whole group is; -1: it is not in it.
   int rank_of(int rank_of_group) const noexcept {

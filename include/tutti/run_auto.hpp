@@ -37,7 +37,8 @@ inline launch_kind launch_kind_here() {
 ///   host, and nothing (MASTER_ADDR, Slurm) says where rank 0 is.
 /// - Else: `run_hierarchical`, which finds out who shares a host.
 ///
-/// Throws what those throw, and `usage_error` naming the variable that is wrong.
+/// Throws what those throw, and `usage_error` naming the variable that is wrong; so too where the launcher of one MPI
+/// starts a program that is linked with another.
 template <class F>
 void run_auto(F&& f) {
   switch (detail::launch_kind_here()) {

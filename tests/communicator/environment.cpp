@@ -280,6 +280,24 @@ TEST_CASE("how ranks talk follows from what their launcher says") {
   CHECK_THROWS_AS(kind_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), tutti::usage_error);
 }
 
+TEST_CASE("an MPI that knows of one rank was started by a launcher that knows of more") {
+  const auto by = [](const variables& set, bool linked_with) {
+    return tutti::detail::launcher_of_more_ranks(test::lookup_in(set), linked_with);
+  };
+  const auto* const none = static_cast<const tutti::detail::launcher_variables*>(nullptr);
+  for (const bool linked_with_open_mpi : {false, true}) {
+    CAPTURE(linked_with_open_mpi);
+    CHECK(by({}, linked_with_open_mpi) == none);
+    CHECK(by(slurm, linked_with_open_mpi) == none);  // a script of several tasks may start one
+    CHECK(by(open_mpi, linked_with_open_mpi) == &tutti::detail::open_mpi_variables);
+    CHECK(by(mpich, linked_with_open_mpi) == &tutti::detail::pmi_variables);
+    CHECK(by({{"PMI_SIZE", "1"}, {"OMPI_COMM_WORLD_SIZE", "1"}}, linked_with_open_mpi) == none);
+  }
+  // One rank that its own launcher has started inside one rank of the other's.
+  CHECK(by(with(mpich, {{"OMPI_COMM_WORLD_SIZE", "1"}}), true) == none);
+  CHECK(by(with(open_mpi, {{"PMI_SIZE", "1"}}), false) == none);
+}
+
 TEST_CASE("the environment of this process is what is read by default") {
   // What it says is the caller's affair; that both ways say the same is ours.
   const auto described = [](auto&& reading) {

@@ -7,36 +7,13 @@
 #include <tutti/tutti.hpp>
 
 #include <array>
-#include <cstdio>
 #include <functional>
-#include <string>
 #include <thread>
 
-namespace {
+#include "transport/mpi_program.hpp"
 
-int failures = 0;
-
-/// Whether it throws `Error` with that text.
-template <class Error, class F>
-void throws(const char* what, const char* part, F&& f) {
-  std::string text = "nothing";
-  try {
-    f();
-  } catch (const Error& e) {
-    text = e.what();
-    if (text.find(part) != std::string::npos) return;
-  } catch (const std::exception& e) {
-    text = e.what();
-  }
-  std::printf("%s: threw '%s', expected '%s'\n", what, text.c_str(), part);
-  ++failures;
-}
-void check(bool right, const char* what) {
-  if (!right) std::printf("wrong: %s\n", what);
-  failures += right ? 0 : 1;
-}
-
-}  // namespace
+using test::check;
+using test::throws;
 
 int main() {
   int calls = 0;
@@ -75,5 +52,5 @@ int main() {
   MPI_Finalized(&finalized);
   if (finalized == 0) MPI_Finalize();
   throws<tutti::usage_error>("after MPI_Finalize", "MPI_Finalize has been called", [&] { tutti::run_mpi(add); });
-  return failures;
+  return test::failures;
 }

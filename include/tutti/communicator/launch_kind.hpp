@@ -5,6 +5,8 @@
 
 #include <tutti/communicator/environment.hpp>
 
+#include <cstdlib>
+
 namespace tutti::detail {
 
 /// How ranks talk.
@@ -28,6 +30,18 @@ launch_kind launch_kind_of(Lookup&& lookup, bool with_mpi) {
   // Nobody says how many are here. Where nobody says where rank 0 is either, only one host can be meant.
   const bool elsewhere = lookup("MASTER_ADDR") != nullptr || me.source.starts_with("SLURM_");
   return elsewhere ? launch_kind::hosts : launch_kind::processes;
+}
+
+/// Which MPI's launcher says that it has started several ranks, where the MPI that the program is linked with knows of
+/// one alone: null if none does. `open_mpi`: that MPI is Open MPI, else one with PMI. Its own launcher is believed
+/// before the other, inside which it may have been started.
+template <class Lookup>
+const launcher_variables* launcher_of_more_ranks(Lookup&& lookup, bool open_mpi) {
+  const launcher_variables& own = open_mpi ? open_mpi_variables : pmi_variables;
+  const launcher_variables& other = open_mpi ? pmi_variables : open_mpi_variables;
+  for (const launcher_variables* const each : {&own, &other})
+    if (const char* const size = lookup(each->size)) return std::atoi(size) > 1 ? each : nullptr;
+  return nullptr;
 }
 
 }  // namespace tutti::detail

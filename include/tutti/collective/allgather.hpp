@@ -18,7 +18,8 @@ void allgather(Comm& comm, const In& in, Out&& out, call_site where = call_site:
   const std::span<T> to = detail::writable(out);
   detail::check_elements(comm.place(), verb, "output", to.size(), from.size() * static_cast<std::size_t>(comm.size()));
   detail::check_overlap(comm.place(), verb, from, to);
-  detail::movement<verb, Algorithm, T>(comm, {.own_in = from.data(), .out = to.data()}, to.size(), -1, where);
+  detail::movement<verb, Algorithm, T>(comm, {.own_in = from.data(), .out = to.data()}, to.size(), from.size(), -1,
+                                       where);
 }
 
 /// In place: `data` (p * m elements) holds this rank's block at its place, and all blocks afterwards.
@@ -26,9 +27,9 @@ template <class Algorithm = automatic, class Comm, class Data>
 void allgather(Comm& comm, Data&& data, call_site where = call_site::current()) {
   using T = detail::element_t<Data>;
   const std::span<T> buffer = detail::writable(data);
-  detail::check_divisible(comm.place(), collective::allgather, "buffer", buffer.size());
+  const std::size_t each = detail::check_divisible(comm.place(), collective::allgather, "buffer", buffer.size());
   detail::movement<collective::allgather, Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()},
-                                                        buffer.size(), -1, where);
+                                                        buffer.size(), each, -1, where);
 }
 
 }  // namespace tutti

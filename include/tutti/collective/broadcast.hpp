@@ -15,7 +15,8 @@ void broadcast(Comm& comm, Data&& data, int root, call_site where = call_site::c
   constexpr auto verb = collective::broadcast;
   const std::span<T> buffer = detail::writable(data);
   detail::check_root(comm.place(), verb, root);
-  detail::movement<verb, Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()}, buffer.size(), root, where);
+  detail::movement<verb, Algorithm, T>(comm, {.in = buffer.data(), .out = buffer.data()}, buffer.size(), 0, root,
+                                       where);
 }
 
 }  // namespace tutti

@@ -118,33 +118,49 @@ constexpr void require_uniform() {
   throw usage_error(message() << name_of(c) << " on rank " << at.rank << " of " << at.size << ": " << what);
 }
 
-inline void check_root(place at, collective c, int root) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_root(place at, collective c, int root) {
+  refuse(at, c, message() << "root " << root << " is not in [0, " << at.size << ")");
+}
+TUTTI_ALWAYS_INLINE inline void check_root(place at, collective c, int root) {
   if (root < 0 || root >= at.size) [[unlikely]]
-    refuse(at, c, message() << "root " << root << " is not in [0, " << at.size << ")");
+    refuse_root(at, c, root);
 }
 
-inline void check_elements(place at, collective c, const char* buffer, std::size_t has, std::size_t needs) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_elements(place at, collective c, const char* buffer,
+                                                                   std::size_t has, std::size_t needs) {
+  refuse(at, c, message() << "the " << buffer << " holds " << has << " elements, needs " << needs);
+}
+TUTTI_ALWAYS_INLINE inline void check_elements(place at, collective c, const char* buffer, std::size_t has,
+                                               std::size_t needs) {
   if (has != needs) [[unlikely]]
-    refuse(at, c, message() << "the " << buffer << " holds " << has << " elements, needs " << needs);
+    refuse_elements(at, c, buffer, has, needs);
 }
 
-inline std::size_t check_divisible(place at, collective c, const char* buffer, std::size_t elements) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_indivisible(place at, collective c, const char* buffer,
+                                                                      std::size_t elements) {
+  refuse(
+      at, c,
+      message() << "the " << buffer << " holds " << elements << " elements, not a multiple of " << at.size << " ranks");
+}
+TUTTI_ALWAYS_INLINE inline std::size_t check_divisible(place at, collective c, const char* buffer,
+                                                       std::size_t elements) {
   const auto ranks = static_cast<std::size_t>(at.size);
   if (elements % ranks != 0) [[unlikely]]
-    refuse(
-        at, c,
-        message() << "the " << buffer << " holds " << elements << " elements, not a multiple of " << ranks << " ranks");
+    refuse_indivisible(at, c, buffer, elements);
   return elements / ranks;
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_overlap(place at, collective c) {
+  refuse(at, c, "input and output overlap; use the form with one buffer to work in place");
+}
 /// Input and output have no memory in common.
 template <class T>
-void check_overlap(place at, collective c, std::span<const T> in, std::span<T> out) {
+TUTTI_ALWAYS_INLINE inline void check_overlap(place at, collective c, std::span<const T> in, std::span<T> out) {
   if (in.empty() || out.empty()) return;
   const std::less<const T*> before;
   const T* const o = out.data();
   if (before(in.data(), o + out.size()) && before(o, in.data() + in.size())) [[unlikely]]
-    refuse(at, c, "input and output overlap; use the form with one buffer to work in place");
+    refuse_overlap(at, c);
 }
 
 template <class A>

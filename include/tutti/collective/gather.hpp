@@ -26,7 +26,7 @@ void gather(Comm& comm, const In& in, Out&& out, int root, call_site where = cal
     memory.out = to.data();
     memory.result = detail::wanted::all;
   }
-  detail::movement<verb, Algorithm, T>(comm, memory, count, root, where);
+  detail::movement<verb, Algorithm, T>(comm, memory, count, from.size(), root, where);
 }
 
 /// In place: every rank's `data` has p * m elements and holds this rank's block at its place; the root's holds all
@@ -37,13 +37,13 @@ void gather(Comm& comm, Data&& data, int root, call_site where = call_site::curr
   constexpr auto verb = collective::gather;
   const std::span<T> buffer = detail::writable(data);
   detail::check_root(comm.place(), verb, root);
-  detail::check_divisible(comm.place(), verb, "buffer", buffer.size());
+  const std::size_t each = detail::check_divisible(comm.place(), verb, "buffer", buffer.size());
   detail::buffers<T> memory{.in = buffer.data(), .result = detail::wanted::none};
   if (comm.rank() == root) {
     memory.out = buffer.data();
     memory.result = detail::wanted::all;
   }
-  detail::movement<verb, Algorithm, T>(comm, memory, buffer.size(), root, where);
+  detail::movement<verb, Algorithm, T>(comm, memory, buffer.size(), each, root, where);
 }
 
 }  // namespace tutti

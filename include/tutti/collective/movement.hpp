@@ -12,12 +12,13 @@
 
 namespace tutti::detail {
 
-/// broadcast, scatter, gather and allgather: blocks of a vector move and nothing is folded.
+/// broadcast, scatter, gather and allgather: blocks of a vector move and nothing is folded. `each` of the `count`
+/// elements are a rank's block, where the ranks have blocks.
 template <collective C, class Algorithm, class T, class Comm>
-TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
-                                         call_site where) {
+TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, std::size_t count, std::size_t each,
+                                         int root, call_site where) {
   if constexpr (std::is_same_v<Algorithm, native>) {
-    native_movement<C, T>(comm, memory, count, root, where);
+    native_movement<C, T>(comm, memory, count, each, root, where);
   } else {
     choose<C, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() TUTTI_ALWAYS_INLINE {
       using S = schedule_for<C, A>;

@@ -75,10 +75,9 @@ TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int ro
 }
 
 template <collective C, class T, class Comm>
-TUTTI_ALWAYS_INLINE inline void native_movement(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
-                                                call_site where) {
-  run_native<C, T, no_operation>(comm, count, root, where, [&](auto& own) {
-    const std::size_t each = count / static_cast<std::size_t>(comm.size());
+TUTTI_ALWAYS_INLINE inline void native_movement(Comm& comm, const buffers<T>& memory, std::size_t count,
+                                                std::size_t each, int root, call_site where) {
+  run_native<C, T, no_operation>(comm, count, root, where, [&](auto& own) TUTTI_ALWAYS_INLINE {
     const bool in_place = memory.in != nullptr && memory.in == memory.out;
     // This rank's block.
     const T* const block = memory.own_in != nullptr ? memory.own_in
@@ -105,10 +104,12 @@ using natively_lowered =
 template <collective C, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void native_reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
                                                  Op op, std::span<T> result, std::size_t offset, call_site where) {
-  run_native<C, T, Op>(comm, count, root, where, [&](auto& own) {
+  run_native<C, T, Op>(comm, count, root, where, [&](auto& own) TUTTI_ALWAYS_INLINE {
     using lower = natively_lowered<T, Op>;
     using W = typename lower::element;
-    constexpr bool takes_scratch = C == collective::reduce || C == collective::reduce_scatter || !std::is_same_v<T, W>;
+    constexpr bool takes_scratch =
+        !std::is_same_v<T, W> || C == collective::reduce_scatter ||
+        (C == collective::reduce && std::remove_reference_t<decltype(own)>::reduce_takes_scratch);
     const scratch_given_back<takes_scratch> scope{comm.scratch()};
     const buffers<W> wide = lower::widen(memory, count, comm.scratch());
     auto fold = lower::fold(std::move(op), comm.size());

@@ -25,7 +25,7 @@ void scatter(Comm& comm, const In& in, Out&& out, int root, call_site where = ca
   }
   detail::movement<verb, Algorithm, T>(
       comm, {.in = comm.rank() == root ? from.data() : nullptr, .own_out = to.data(), .result = detail::wanted::own},
-      count, root, where);
+      count, to.size(), root, where);
 }
 
 /// In place: every rank's `data` has p * m elements; the root's holds all blocks. Returns this rank's block, a part of
@@ -41,7 +41,7 @@ auto scatter(Comm& comm, Data&& data, int root, call_site where = call_site::cur
   const auto own = buffer.subspan(each * static_cast<std::size_t>(comm.rank()), each);
   detail::movement<verb, Algorithm, T>(
       comm, {.in = comm.rank() == root ? buffer.data() : nullptr, .own_out = own.data(), .result = detail::wanted::own},
-      buffer.size(), root, where);
+      buffer.size(), each, root, where);
   return own;
 }
 

@@ -27,6 +27,13 @@ inline std::size_t mpi_most_elements = INT_MAX;
 /// it is what it would be copied to, the call works in place.
 class mpi_collectives {
  public:
+  /// At the root of a reduce MPICH 4.0 may read the address MPI_IN_PLACE: what lies there is copied.
+#if defined(MPICH_NUMVERSION)
+  static constexpr bool reduce_takes_scratch = true;
+#else
+  static constexpr bool reduce_takes_scratch = false;
+#endif
+
   explicit mpi_collectives(mpi_group& group) : group_(&group), comm_(group.comm()) {}
 
   bool introduced() const { return group_->introduced; }
@@ -36,56 +43,48 @@ class mpi_collectives {
   }
   TUTTI_ALWAYS_INLINE void open(const call& c) {
     group_->check();
-    group_->write_call(c);
+    group_->write_collective(c);
   }
-  [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
-    try {
-      group_->fail({errc::peer_failed, group_->rank(),
-                    message() << "rank " << group_->rank() << " failed in " << group_->last_call().describe() << ": "
-                              << reason});
-    } catch (...) {
-      std::terminate();  // no memory to say what failed: others would wait for ever
-    }
-  }
+  void abandon(const std::string& reason) noexcept { abandon(*group_, reason); }
 
-  void barrier() { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
+  TUTTI_ALWAYS_INLINE void barrier() { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
 
   template <class T>
-  void broadcast(T* data, std::size_t n, int root) {
-    in_parts(n, [&](std::size_t at, int count) {
+  TUTTI_ALWAYS_INLINE void broadcast(T* data, std::size_t n, int root) {
+    in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
       check_mpi(MPI_Bcast(data + at, count, mpi_type<T>(), root, comm_), "MPI_Bcast");
     });
   }
   template <class T>
-  void scatter(const T* in, T* out, std::size_t each, int root) {
-    as_blocks<T>(each, [&](MPI_Datatype type, int count) {
+  TUTTI_ALWAYS_INLINE void scatter(const T* in, T* out, std::size_t each, int root) {
+    as_blocks<T>(each, [&](MPI_Datatype type, int count) TUTTI_ALWAYS_INLINE {
       const bool stays = group_->rank() == root && out == in + own_offset(each);
       check_mpi(MPI_Scatter(in, count, type, stays ? MPI_IN_PLACE : out, count, type, root, comm_), "MPI_Scatter");
     });
   }
   template <class T>
-  void gather(const T* in, T* out, std::size_t each, int root) {
-    as_blocks<T>(each, [&](MPI_Datatype type, int count) {
+  TUTTI_ALWAYS_INLINE void gather(const T* in, T* out, std::size_t each, int root) {
+    as_blocks<T>(each, [&](MPI_Datatype type, int count) TUTTI_ALWAYS_INLINE {
       const bool stays = group_->rank() == root && in == out + own_offset(each);
       check_mpi(MPI_Gather(stays ? MPI_IN_PLACE : in, count, type, out, count, type, root, comm_), "MPI_Gather");
     });
   }
   template <class T>
-  void allgather(const T* in, T* out, std::size_t each) {
-    as_blocks<T>(each, [&](MPI_Datatype type, int count) {
+  TUTTI_ALWAYS_INLINE void allgather(const T* in, T* out, std::size_t each) {
+    as_blocks<T>(each, [&](MPI_Datatype type, int count) TUTTI_ALWAYS_INLINE {
       check_mpi(MPI_Allgather(in == nullptr ? MPI_IN_PLACE : in, count, type, out, count, type, comm_),
                 "MPI_Allgather");
     });
   }
   template <class T>
-  void alltoall(const T* in, T* out, std::size_t each) {
-    as_blocks<T>(each, [&](MPI_Datatype type, int count) {
+  TUTTI_ALWAYS_INLINE void alltoall(const T* in, T* out, std::size_t each) {
+    as_blocks<T>(each, [&](MPI_Datatype type, int count) TUTTI_ALWAYS_INLINE {
       check_mpi(MPI_Alltoall(in == nullptr ? MPI_IN_PLACE : in, count, type, out, count, type, comm_), "MPI_Alltoall");
     });
   }
 
   template <bool Commutes, class T, class Op>
-  void allreduce(const T* in, T* out, std::size_t n, Op& op) {
+  TUTTI_ALWAYS_INLINE void allreduce(const T* in, T* out, std::size_t n, Op& op) {
     with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE {
       in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
         check_mpi(MPI_Allreduce(in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm_),
@@ -94,23 +93,23 @@ class mpi_collectives {
     });
   }
   template <bool Commutes, class T, class Op>
-  void reduce(const T* in, T* out, std::size_t n, Op& op, int root, arena& scratch) {
+  TUTTI_ALWAYS_INLINE void reduce(const T* in, T* out, std::size_t n, Op& op, int root, arena& scratch) {
     in = input(in, out, n, root, scratch);
     with_mpi_operation<Commutes, T>(
         op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE { reduce(in, out, n, type, fold, root); });
   }
   template <bool Commutes, class T, class Op>
-  void scan(const T* in, T* out, std::size_t n, Op& op) {
-    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) {
-      in_parts(n, [&](std::size_t at, int count) {
+  TUTTI_ALWAYS_INLINE void scan(const T* in, T* out, std::size_t n, Op& op) {
+    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE {
+      in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
         check_mpi(MPI_Scan(in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm_), "MPI_Scan");
       });
     });
   }
   template <bool Commutes, class T, class Op>
-  void exscan(const T* in, T* out, std::size_t n, Op& op) {
-    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) {
-      in_parts(n, [&](std::size_t at, int count) {
+  TUTTI_ALWAYS_INLINE void exscan(const T* in, T* out, std::size_t n, Op& op) {
+    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE {
+      in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
         check_mpi(MPI_Exscan(in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm_), "MPI_Exscan");
       });
     });
@@ -119,7 +118,7 @@ class mpi_collectives {
   /// else it is null.
   template <bool Commutes, class T, class Op>
   void reduce_scatter(const T* in, T* to, T* whole, const layout& blocks, Op& op, arena& scratch) {
-    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) {
+    with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE {
       const std::size_t largest = blocks.size(0);
       if (largest > mpi_most_elements) return reduce_each(in, to, blocks, type, fold, scratch);
       // In place MPI puts the block where the vector begins.
@@ -141,17 +140,25 @@ class mpi_collectives {
   }
 
  private:
-  /// What a reduce reads: at its root MPICH 4.0 may read the address MPI_IN_PLACE.
-  template <class T>
-  TUTTI_ALWAYS_INLINE const T* input(const T* in, [[maybe_unused]] const T* out, [[maybe_unused]] std::size_t n,
-                                     [[maybe_unused]] int root, [[maybe_unused]] arena& scratch) const {
-#if defined(MPICH_NUMVERSION)
-    if (group_->rank() == root && in == out && n != 0) {
-      T* const copy = scratch.take_for<T>(n);
-      std::memcpy(static_cast<void*>(copy), in, n * sizeof(T));
-      return copy;
+  [[gnu::noinline, gnu::cold]] static void abandon(mpi_group& group, const std::string& reason) noexcept {
+    try {
+      group.fail(
+          {errc::peer_failed, group.rank(),
+           message() << "rank " << group.rank() << " failed in " << group.last_call().describe() << ": " << reason});
+    } catch (...) {
+      std::terminate();  // no memory to say what failed: others would wait for ever
     }
-#endif
+  }
+  /// What a reduce reads.
+  template <class T>
+  TUTTI_ALWAYS_INLINE const T* input(const T* in, const T* out, std::size_t n, int root, arena& scratch) const {
+    if constexpr (reduce_takes_scratch) {
+      if (group_->rank() == root && in == out && n != 0) {
+        T* const copy = scratch.take_for<T>(n);
+        std::memcpy(static_cast<void*>(copy), in, n * sizeof(T));
+        return copy;
+      }
+    }
     return in;
   }
 
@@ -176,7 +183,7 @@ class mpi_collectives {
   template <class T>
   TUTTI_ALWAYS_INLINE void reduce(const T* in, T* out, std::size_t n, MPI_Datatype type, MPI_Op fold, int root) {
     const bool here = group_->rank() == root;
-    in_parts(n, [&](std::size_t at, int count) {
+    in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
       check_mpi(MPI_Reduce(here && in == out ? MPI_IN_PLACE : in + at, here ? out + at : nullptr, count, type, fold,
                            root, comm_),
                 "MPI_Reduce");

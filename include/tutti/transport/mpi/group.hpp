@@ -154,6 +154,9 @@ class mpi_group : public mpi_listener {
   TUTTI_ALWAYS_INLINE void write_call(const call& c) {
     if (c.is_message()) [[unlikely]]
       return write_message(c);
+    write_collective(c);
+  }
+  TUTTI_ALWAYS_INLINE void write_collective(const call& c) {
     log_.write(c);
     if (!looks_.empty()) [[unlikely]]
       compare(c);
@@ -345,7 +348,8 @@ class mpi_group : public mpi_listener {
     const call mine = log_.read(l.sequence);
     if (mine.signature != nullptr && mine.fingerprint() != l.fingerprint) tell_calls(l.from);
   }
-  [[gnu::noinline, gnu::cold]] void compare(const call& c) {
+  /// A copy of the call, which need not be in memory where nobody waits.
+  [[gnu::noinline, gnu::cold]] void compare(call c) {
     for (look* l = looks_.begin(); l != looks_.end();) {
       if (l->sequence > c.sequence) {
         ++l;
@@ -356,7 +360,7 @@ class mpi_group : public mpi_listener {
       if (waits.sequence == c.sequence && waits.fingerprint != c.fingerprint()) tell_calls(waits.from);
     }
   }
-  [[gnu::noinline]] void write_message(const call& c) {
+  [[gnu::noinline]] void write_message(call c) {
     messages_.write(c);
     for (std::size_t i = 0; i < message_looks_.size(); ++i) {
       if (!c.is_outgoing() || message_looks_[i].from != c.to()) continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/fold.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/operation.hpp>
 #include <tutti/transport/mpi/api.hpp>
 #include <tutti/transport/mpi/at_end.hpp>
@@ -121,7 +122,7 @@ class mpi_made_operation : mpi_at_end {
 
 /// `call(type, operation)`: a call of MPI's that folds elements of T by `op`.
 template <bool Commutes, class T, class Op, class Call>
-inline void with_mpi_operation(Op& op, Call&& call) {
+TUTTI_ALWAYS_INLINE inline void with_mpi_operation(Op& op, Call&& call) {
   constexpr mpi_builtin known = mpi_builtin_for<T, Op>();
   if constexpr (known != mpi_builtin::none) {
     call(mpi_builtin_type<T>(), mpi_builtin_operation<known>());

@@ -3,6 +3,7 @@
 
 #include <tutti/core/call.hpp>
 #include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/transport/failures.hpp>
@@ -50,7 +51,7 @@ class mpi_lane : public mpi_waiting {
   /// Messages are put where they are wanted, if they are large.
   static constexpr bool lands = true;
 
-  void open(const call& c) {
+  TUTTI_ALWAYS_INLINE void open(const call& c) {
     group_->check();
     call_ = c;
     fingerprint_ = c.fingerprint();
@@ -62,26 +63,21 @@ class mpi_lane : public mpi_waiting {
 
   void begin_round() { ++round_; }
 
-  bool send(int peer, const std::byte* data, std::size_t bytes, bool) {
+  TUTTI_ALWAYS_INLINE bool send(int peer, const std::byte* data, std::size_t bytes, bool) {
+    if (bytes > mpi_letter::most_bytes) [[unlikely]]
+      return send_large(peer, data, bytes);
     mpi_mail& mail = group_->job().mail();
     mpi_letter& letter = mail.take();
-    if (bytes <= mpi_letter::most_bytes) [[likely]] {
-      letter.header = {fingerprint_, bytes};
-      if (bytes != 0) std::memcpy(letter.payload, data, bytes);
-      check_mpi(MPI_Isend(letter.data(), static_cast<int>(sizeof(mpi_header) + bytes), MPI_BYTE, peer,
-                          mpi_tags::small(index_), group_->comm(), &letter.request),
-                "MPI_Isend");
-      mail.leave(letter);
-      return true;
-    }
-    check_mpi(MPI_Irecv(letter.data(), sizeof(mpi_header), MPI_BYTE, peer, mpi_tags::token(index_), group_->comm(),
-                        &letter.request),
-              "MPI_Irecv");
-    sending_.push_back({&letter, peer, fingerprint_, data, bytes, MPI_REQUEST_NULL});
-    return false;
+    letter.header = {fingerprint_, bytes};
+    if (bytes != 0) std::memcpy(letter.payload, data, bytes);
+    check_mpi(MPI_Isend(letter.data(), static_cast<int>(sizeof(mpi_header) + bytes), MPI_BYTE, peer,
+                        mpi_tags::small(index_), group_->comm(), &letter.request),
+              "MPI_Isend");
+    mail.leave(letter);
+    return true;
   }
 
-  const std::byte* view(int peer, std::size_t bytes, std::byte* landing = nullptr) {
+  TUTTI_ALWAYS_INLINE const std::byte* view(int peer, std::size_t bytes, std::byte* landing = nullptr) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
     if (i.letter == nullptr && !i.large) ask(i, peer, bytes, landing);
     const std::byte* const there = i.large ? look_for_payload(i, peer) : look_for_letter(i, peer, bytes);
@@ -93,7 +89,7 @@ class mpi_lane : public mpi_waiting {
     return there;
   }
   void claim(int) {}
-  void release(int peer) {
+  TUTTI_ALWAYS_INLINE void release(int peer) {
     incoming& i = in_[static_cast<std::size_t>(peer)];
     if (i.letter != nullptr) group_->job().mail().give_back(*std::exchange(i.letter, nullptr));
     i.large = false;
@@ -108,7 +104,7 @@ class mpi_lane : public mpi_waiting {
     return true;
   }
 
-  bool settled() {
+  TUTTI_ALWAYS_INLINE bool settled() {
     if (sending_.empty()) [[likely]]
       return true;
     send_more();
@@ -151,6 +147,14 @@ class mpi_lane : public mpi_waiting {
     MPI_Request request;
   };
 
+  [[gnu::noinline]] bool send_large(int peer, const std::byte* data, std::size_t bytes) {
+    mpi_letter& letter = group_->job().mail().take();
+    check_mpi(MPI_Irecv(letter.data(), sizeof(mpi_header), MPI_BYTE, peer, mpi_tags::token(index_), group_->comm(),
+                        &letter.request),
+              "MPI_Irecv");
+    sending_.push_back({&letter, peer, fingerprint_, data, bytes, MPI_REQUEST_NULL});
+    return false;
+  }
   [[gnu::noinline]] void ask_for_payload(incoming& i, int peer, std::size_t bytes, std::byte* landing) {
     if (landing == nullptr) {
       i.own = memory_.take(bytes);
@@ -168,7 +172,7 @@ class mpi_lane : public mpi_waiting {
               "MPI_Isend");
     group_->job().mail().leave(token);
   }
-  void ask(incoming& i, int peer, std::size_t bytes, std::byte* landing) {
+  TUTTI_ALWAYS_INLINE void ask(incoming& i, int peer, std::size_t bytes, std::byte* landing) {
     if (bytes > mpi_letter::most_bytes) return ask_for_payload(i, peer, bytes, landing);
     i.letter = &group_->job().mail().take();
     // Room for any small one, so that one of another call is told rather than cut off.
@@ -185,7 +189,7 @@ class mpi_lane : public mpi_waiting {
     i.begun += n;
   }
 
-  const std::byte* look_for_letter(incoming& i, int peer, std::size_t bytes) {
+  TUTTI_ALWAYS_INLINE const std::byte* look_for_letter(incoming& i, int peer, std::size_t bytes) {
     int there = 0;
     check_mpi(MPI_Test(&i.letter->request, &there, MPI_STATUS_IGNORE), "MPI_Test");
     if (there == 0) return nullptr;

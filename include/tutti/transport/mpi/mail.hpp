@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/inline.hpp>
 #include <tutti/core/memory.hpp>
 #include <tutti/core/owned_memory.hpp>
 #include <tutti/transport/mpi/api.hpp>
@@ -48,19 +49,19 @@ class mpi_mail {
     release(first_);
   }
 
-  mpi_letter& take() {
+  TUTTI_ALWAYS_INLINE mpi_letter& take() {
     if (unused_ == nullptr) [[unlikely]]
       find();
     mpi_letter& letter = *unused_;
     unused_ = letter.next;
     return letter;
   }
-  void give_back(mpi_letter& letter) noexcept {
+  TUTTI_ALWAYS_INLINE void give_back(mpi_letter& letter) noexcept {
     letter.next = unused_;
     unused_ = &letter;
   }
   /// The letter's request goes on without its owner.
-  void leave(mpi_letter& letter) {
+  TUTTI_ALWAYS_INLINE void leave(mpi_letter& letter) {
     int arrived = 0;
     check_mpi(MPI_Test(&letter.request, &arrived, MPI_STATUS_IGNORE), "MPI_Test");
     if (arrived != 0) [[likely]]

@@ -228,11 +228,13 @@ void check_all_unwindings(double limit_ms, Run&& run) {
 }
 
 /// Rank 1 catches what it has thrown past the pending collective, and goes on to a collective of all ranks, or returns.
-/// What the others' collective comes to is thrown.
+/// Rank 2 waits for a message instead, so that the collective cannot have finished before. What rank 0's collective and
+/// that message come to is thrown.
 template <class Comm>
 void catch_past_pending(Comm& comm, bool returns) {
   std::vector<int> data(20'000, 1);
   tutti::barrier(comm);
+  if (comm.rank() == 2) tutti::recv(comm, 1, data);
   try {
     auto pending = tutti::iallreduce<tutti::ring>(comm, std::span<int>(data), std::plus{});
     if (comm.rank() == 1) throw std::logic_error("that is dealt with");

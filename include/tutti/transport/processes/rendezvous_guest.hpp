@@ -52,8 +52,9 @@ class rendezvous_guest {
       attach(given.descriptor.get());
       TUTTI_FAULT_POINT("rendezvous.guest.attached");
     } catch (...) {
-      tell_and_rethrow(
-          [&](const char* what) { send_packet(host_, rendezvous_note::refusal(attach_failure(job_, rank_, what))); });
+      tell_and_rethrow([&](const char* reason) {
+        send_packet(host_, rendezvous_note::refusal(attach_failure(job_, rank_, reason)));
+      });
     }
     rendezvous_note note;
     note.kind = rendezvous_note::what::attached;

@@ -54,7 +54,7 @@ class rendezvous_host {
       try {
         attach(descriptor);
       } catch (...) {
-        tell_and_rethrow([&](const char* what) { refuse(attach_failure(job_, 0, what), options_.farewell); });
+        tell_and_rethrow([&](const char* reason) { refuse(attach_failure(job_, 0, reason), options_.farewell); });
       }
     }
     until_enough(stage::attaching);

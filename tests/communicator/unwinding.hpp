@@ -157,8 +157,7 @@ void throw_past_pending(Comm& comm, rank_report& report, const unwinding& u) {
 }
 
 /// What that rank came to is what it must.
-inline void check_unwinding(const unwinding& u, int rank, const outcome& ended, int steps,
-                            bool numbers_of_whole = false) {
+inline void check_unwinding(const unwinding& u, int rank, const outcome& ended, int steps) {
   CAPTURE(rank);
   CAPTURE(ended.text);
   CHECK((steps & touched_memory) == 0);
@@ -175,7 +174,7 @@ inline void check_unwinding(const unwinding& u, int rank, const outcome& ended, 
     return;
   }
   // A late one asks the communicator of all ranks.
-  const bool in_whole = numbers_of_whole || (steps & came_through) != 0 || u.is_late(rank);
+  const bool in_whole = (steps & came_through) != 0 || u.is_late(rank);
   CHECK(ended.peer == (in_whole ? u.bad : u.number(u.bad)));
   CHECK(contains(ended.text, " failed: no shoes"));
 }

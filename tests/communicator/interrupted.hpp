@@ -26,7 +26,9 @@ class interrupted : public Base {
     }
   };
 
-  interrupted(typename Base::group_type& group, int rank) : Base(group, rank) {}
+  /// What `Base` is made of.
+  template <class... Rank>
+  explicit interrupted(typename Base::group_type& group, Rank... rank) : Base(group, rank...) {}
   lane_type make_lane(int index) { return lane_type(Base::make_lane(index)); }
   interrupted subgroup(int number, std::span<const int> members) {
     return interrupted(Base::subgroup(number, members));

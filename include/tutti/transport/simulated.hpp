@@ -60,6 +60,7 @@ class simulated {
     detail::simulated_part& part = part_->group->subgroup(*part_, rank_, number, members);
     return {part, part.number_of(part_->whole_rank(rank_)), limit_};
   }
+  void miss_groups() noexcept { part_->group->miss_groups(*part_, rank_); }
   cost_parameters costs() const { return part_->group->costs(); }
 
   /// This rank's virtual clock, in seconds.

@@ -14,6 +14,7 @@
 #include <tutti/transport/simulated/trace.hpp>
 
 #include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -74,19 +75,30 @@ class event_loop {
   simulated_part& subgroup(simulated_part& parent, int entering, int number, std::span<const int> members) {
     const int me = parent.whole_rank(entering);
     settle_departures(me);
-    rank(me).next_group = number + 1;
     simulated_part* part = parts_;
     while (part != nullptr && (part->number != number || part->whole_rank(0) != parent.whole_rank(members[0])))
       part = part->next;
     if (part == nullptr) {
-      part = allocating(sizeof(simulated_part), "a communicator",
-                        [&] { return new simulated_part(parent, number, members); });
+      try {
+        part = allocating(sizeof(simulated_part), "a communicator",
+                          [&] { return new simulated_part(parent, number, members); });
+      } catch (...) {
+        miss_groups_before(me, number + 1);
+        throw;
+      }
       part->next = std::exchange(parts_, part);
       for (int other = 0; other < part->size(); ++other)
         if (!rank(part->whole_rank(other)).ended.empty()) miss(*part, other);
     }
+    rank(me).next_group = number + 1;
     part->presence(part->number_of(me)) = presence_in_part::present;
     return *part;
+  }
+  /// The rank comes to no part that ranks of this one have agreed on so far.
+  void miss_groups(simulated_part& part, int number) noexcept {
+    int next = 0;
+    for (int other = 0; other < part.size(); ++other) next = std::max(next, next_group(part, other));
+    miss_groups_before(part.whole_rank(number), next == INT_MAX ? next : next + 1);
   }
   /// A rank's end of a subgroup goes.
   void depart(simulated_part& part, int number, bool by_exception) noexcept {
@@ -97,13 +109,7 @@ class event_loop {
       return;
     }
     part.presence(number) = presence_in_part::left;
-    ++happened_;
-    for (int other = 0; other < size_; ++other) {
-      simulated_rank& waiting = rank(other);
-      if (waiting.state == standing::waiting && waiting.looks_at->part == &part && waiting.looks_at->awaited == number)
-        resume(waiting, rank(me).clock);
-    }
-    end_part_if_over(part);
+    gone_from(part, number);
   }
   /// What a rank left while an exception passed it has left indeed: it is here, or its function has ended.
   void settle_departures(int r) noexcept {
@@ -178,6 +184,21 @@ class event_loop {
   /// The part fails since that rank of it has failed.
   void miss(simulated_part& part, int number) {
     fail(part, {errc::peer_failed, number, message() << "rank " << number << rank(part.whole_rank(number)).ended});
+  }
+  /// The others get theirs of these parts, and find that the rank does not come.
+  void miss_groups_before(int r, int number) noexcept {
+    rank(r).next_group = number;
+    for_parts_of(r, [&](simulated_part& part, int here) {
+      if (part.presence(here) == presence_in_part::absent && part.number < number) gone_from(part, here);
+    });
+  }
+  /// Who waits for that rank in the part, which does no more there, looks again.
+  void gone_from(simulated_part& part, int number) noexcept {
+    ++happened_;
+    const virtual_time at = rank(part.whole_rank(number)).clock;
+    for (simulated_rank& r : ranks_)
+      if (r.state == standing::waiting && r.looks_at->part == &part && r.looks_at->awaited == number) resume(r, at);
+    end_part_if_over(part);
   }
   /// All have left the part, and nothing is under way in it.
   void end_part_if_over(simulated_part& part) noexcept {

@@ -492,6 +492,7 @@ void check_part_verdict(const table& t, std::uint32_t group, const std::vector<i
     }
     REQUIRE(verdicts.size() == 1);
     CHECK(verdicts[0].group == group);
+    CHECK(verdicts[0].number == static_cast<std::uint64_t>(members.front()));
     CHECK(verdicts[0].members == nullptr);
     CHECK(verdicts[0].code == expected.kind);
     CHECK(verdicts[0].peer == expected.peer);

@@ -183,6 +183,7 @@ class tcp_arbiter {
     });
     control_message verdict = control_message::of(control_kind::verdict, f);
     verdict.group = about.group;
+    verdict.number = static_cast<std::uint64_t>(about.members->front());
     for (const int rank : *about.members)
       if (!at(rank).gone) out_->tell(rank, verdict);
   }

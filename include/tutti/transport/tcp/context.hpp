@@ -76,22 +76,23 @@ class basic_tcp_context {
         all_(all) {
     for (std::size_t i = 0; i < connections_.size(); ++i) connections_[i] = &all->connections[i];
   }
-  /// Some ranks of it, this one among them.
-  basic_tcp_context(const std::shared_ptr<parts_type>& all, const std::shared_ptr<tcp_part_state>& part)
+  /// Some ranks of it, this one among them, all of them of `parent`.
+  basic_tcp_context(basic_tcp_context& parent, const std::shared_ptr<tcp_part_state>& part)
       : state_(part.get()),
-        guard_(&all->guard),
+        guard_(parent.guard_),
         connections_(part->members()->size()),
-        tuning_(all->tuning),
+        tuning_(parent.tuning_),
         number_(part->number()),
+        parent_number_(parent.number_),
         size_(static_cast<int>(part->members()->size())),
-        all_(all),
+        all_(parent.all_),
         part_(part) {
     for (int rank = 0; rank < size_; ++rank) {
       const int here = rank_of_group(rank);
-      connections_[static_cast<std::size_t>(rank)] = &all->connections[static_cast<std::size_t>(here)];
-      if (here == all->rank) rank_ = rank;
+      connections_[static_cast<std::size_t>(rank)] = &all_->connections[static_cast<std::size_t>(here)];
+      if (here == all_->rank) rank_ = rank;
     }
-    all->state.add(part);
+    all_->state.add(part, *parent.state_);
   }
   basic_tcp_context(const basic_tcp_context&) = delete;
   basic_tcp_context& operator=(const basic_tcp_context&) = delete;
@@ -225,6 +226,7 @@ class basic_tcp_context {
     m.members = nullptr;
     m.number = at.during.is_message() ? UINT64_MAX : at.during.sequence;  // that is compared with nothing
     m.fingerprint = at.during.fingerprint();
+    m.ticket = parent_number_;
     report(std::move(m));
   }
 
@@ -239,17 +241,20 @@ class basic_tcp_context {
   /// This rank's end of a new communicator of these ranks of this one. Throws what this one failed of, `usage_error`
   /// naming what is wrong, `resource_error`.
   [[gnu::noinline]] std::shared_ptr<basic_tcp_context> subgroup(int number, std::span<const int> members) {
-    check();
-    TUTTI_FAULT_POINT("tcp.group.subgroup");
-    check_subgroup(number, members);
     const auto wanted = static_cast<std::uint32_t>(number);
     try {
+      check();
+      TUTTI_FAULT_POINT("tcp.group.subgroup");
+      check_subgroup(number, members);
       tcp_part_state::member_list ranks;
       ranks.reserve(members.size());
       for (const int rank : members) ranks.push_back(rank_of_group(rank));
-      return std::make_shared<basic_tcp_context>(all_, std::make_shared<tcp_part_state>(wanted, std::move(ranks)));
+      return std::make_shared<basic_tcp_context>(*this, std::make_shared<tcp_part_state>(wanted, std::move(ranks)));
+    } catch (const usage_error&) {
+      throw;  // the others may have been told something else
     } catch (...) {
-      all_->state.parts.skip(wanted);  // the others get theirs, and find that this rank does not come
+      // The others get theirs, and find that this rank does not come.
+      if (is_number(number)) all_->state.parts.skip(wanted);
       throw;
     }
   }
@@ -334,12 +339,13 @@ class basic_tcp_context {
     }
   }
 
+  static bool is_number(int number) { return number > 0 && number < static_cast<int>(tcp_header::largest_group); }
   void check_subgroup(int number, std::span<const int> members) const {
     const auto refuse = [&](const message& what) {
       throw usage_error(message() << "subgroup on rank " << rank_ << " of " << size_ << ": " << what.str());
     };
     if (number < next_group()) refuse(message() << "its number is " << number << ", must be at least " << next_group());
-    if (number >= static_cast<int>(tcp_header::largest_group))
+    if (!is_number(number))
       throw resource_error(message() << "rank " << rank_ << " of " << size_
                                      << " can make no more communicators: " << number << " have been made");
     if (members.size() > control_frame::most_members)
@@ -358,6 +364,7 @@ class basic_tcp_context {
   owned_array<connection_type*> connections_;
   tcp_tuning tuning_;
   std::uint32_t number_ = 0;
+  std::uint32_t parent_number_ = 0;  // of what it was made of
   int rank_ = 0;
   int size_;
   std::shared_ptr<parts_type> all_;

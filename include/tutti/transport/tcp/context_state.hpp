@@ -97,6 +97,8 @@ class tcp_part_state : public tcp_context_state {
 
   std::uint32_t number() const { return number_; }
   const std::shared_ptr<const member_list>& members() const { return members_; }
+  /// No rank is in two of one number, so that this and the number tell which it is.
+  int first() const { return members_->front(); }
 
   /// The whole group has failed of that, and so has this.
   [[gnu::cold]] void fail_with_group(const failure& f) noexcept { fail(told_to_members(f, *members_)); }

@@ -28,13 +28,15 @@ namespace tutti::detail {
 /// connection carries a sign of life every quarter of the heartbeat, both ways. If rank 0 ends or is silent for too
 /// long, every rank finds that out for itself. `Owner` is told, on that thread:
 ///
-/// - `decided(failure)`: the group has failed, of that; once; `decided(part, failure)`: that communicator has;
+/// - `decided(failure)`: the group has failed, of that; once; `decided(part, first, failure)`: that communicator has,
+///   whose first member is that rank;
 /// - `left(rank, last, fingerprint)`: that rank has left, and what it called last; `left(part, rank, last, given)`: it
 ///   has left that communicator, when it had written so many bytes for this one;
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
 /// - `settled()`: after `settle()`: nothing is left to be written, or waited for;
 /// - `calls()`, `messages()`: the logs of this rank; `part(number)`: the state of that communicator, or null if this
-///   rank has not been in it lately; `is_to_come(number)`: it may be in it one day;
+///   rank has not been in it lately; `is_to_come(number)`: it may be in it one day; `is_to_come(number, parent)`: the
+///   same of one that is made of that one;
 /// - `trouble()`: why it can make no more connections, empty if it can;
 /// - `written(rank)`: how many bytes this rank has written for that one, on their data connection; `given(rank)`: the
 ///   same, as they are before they are encrypted;
@@ -110,6 +112,7 @@ class tcp_control {
     std::uint32_t group;
     std::uint64_t number;
     std::uint64_t fingerprint;
+    std::uint32_t parent;
   };
   struct missing {
     int asker;
@@ -166,7 +169,7 @@ class tcp_control {
         return true;
       case control_kind::watches:
         if (!is_rank(m.peer)) return false;
-        watch_call({m.peer, m.group, m.number, m.fingerprint});
+        watch_call({m.peer, m.group, m.number, m.fingerprint, static_cast<std::uint32_t>(m.ticket)});
         return true;
       case control_kind::missed:
         if (!is_rank(m.peer)) return false;
@@ -187,7 +190,7 @@ class tcp_control {
         return true;
       case control_kind::verdict:
         if (m.group != 0)
-          owner_->decided(m.group, m.reason());
+          owner_->decided(m.group, static_cast<int>(m.number), m.reason());
         else
           conclude(m.reason());
         return true;
@@ -249,10 +252,14 @@ class tcp_control {
   }
   /// Whether this rank has come so far, or never will.
   bool looked(const watch& w) {
-    const bool to_come = w.group != 0 && owner_->is_to_come(w.group);  // asked first: it may come any moment
-    const auto part = w.group == 0 ? nullptr : owner_->part(w.group);
+    // Asked first: it may come any moment.
+    const bool unmade = w.group != 0 && owner_->is_to_come(w.group);
+    const bool to_come = unmade && owner_->is_to_come(w.group, w.parent);
+    auto part = w.group == 0 ? nullptr : owner_->part(w.group);
     if (part == nullptr && to_come) return false;
-    if (part != nullptr && part->rank_of(w.asker) < 0) return true;
+    // This rank never comes where it has been in another one of that number, or where the one before has failed.
+    const bool another = part != nullptr && part->rank_of(w.asker) < 0;
+    if (another) part = nullptr;
     // Before its calls are looked at: then all are there.
     const bool gone = w.group != 0 && (part == nullptr || part->has_left_here());
     control_message m;
@@ -272,7 +279,7 @@ class tcp_control {
     if (!gone) return false;
     // What it called in one that it left long ago it does not know; but what it sent there is written.
     m.kind = control_kind::is_gone;
-    m.number = part != nullptr ? part->log.last() : control_message::unknown_call;
+    m.number = part != nullptr ? part->log.last() : another || unmade ? 0 : control_message::unknown_call;
     m.ticket = owner_->given(w.asker);
     report(std::move(m));
     return true;

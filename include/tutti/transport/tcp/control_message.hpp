@@ -31,7 +31,8 @@ enum class control_kind : std::uint32_t {
              ///< message that does not fit
   late,      ///< `group`, `members`, `peer`, `round`, `milliseconds`, `calls`: waited for so long for that rank, in
              ///< that call
-  looks,     ///< `group`, `peer`, `number`, `fingerprint`: waits for that rank, in that call
+  looks,     ///< `group`, `peer`, `number`, `fingerprint`, `ticket`: waits for that rank, in that call; and which
+             ///< communicator that one was made of
   misses,    ///< `peer`, `number`: waits for bytes of that rank, after so many
   wrote,     ///< `peer`, `number`: has written so many bytes for that rank, which misses some of them
   answers,   ///< `ticket`, `number`, `text`, `calls`: the last call, why no more connections can be made (or nothing),
@@ -40,12 +41,12 @@ enum class control_kind : std::uint32_t {
   // The arbiter to a rank:
   asks,      ///< `group`, `ticket`, `number`: are you there; 1: and what did you call; 2: and what did you send to
              ///< single ranks
-  watches,   ///< `group`, `peer`, `number`, `fingerprint`: that rank waits for you, in that call
+  watches,   ///< `group`, `peer`, `number`, `fingerprint`, `ticket`: that rank waits for you, in that call; as above
   missed,    ///< `peer`, `number`: that rank waits for bytes of yours, after so many
   written,   ///< `peer`, `number`: that rank has written so many bytes for you
   has_left,  ///< `group`, `peer`, `number`, `ticket`: that rank has left, after that call; a communicator, when it had
              ///< written so many bytes for you
-  verdict,   ///< `group`, `code`, `peer`, `text`: why it has failed
+  verdict,   ///< `group`, `number`, `code`, `peer`, `text`: why it has failed, whose first member is that rank
   farewell,  ///< all have left, and have called the same
   // A rank to the arbiter:
   keeps,   ///< `group`, `members`, `number`, `fingerprint`: the rank is about to leave with that communicator, and this

@@ -62,9 +62,9 @@ class tcp_group_state : public tcp_context_state {
   bool has_left(int rank) const noexcept { return at(rank).there.load(std::memory_order_acquire); }
   /// Of one that has left.
   const ending& ending_of(int rank) const noexcept { return at(rank); }
-  /// A communicator of some of the ranks.
-  void add(const std::shared_ptr<tcp_part_state>& part) {
-    parts.add(part);
+  /// A communicator of some of the ranks of another one. Throws what that has failed of.
+  void add(const std::shared_ptr<tcp_part_state>& part, tcp_context_state& parent) {
+    parts.add(part, parent);
     try {
       if (failed()) part->fail_with_group(why());  // else whoever fails the group finds it
     } catch (...) {
@@ -83,9 +83,9 @@ class tcp_group_state : public tcp_context_state {
     parts.fail_all(f);
     ring();
   }
-  /// Nothing but that communicator fails.
-  [[gnu::cold]] void fail(std::uint32_t part, const failure& f) noexcept {
-    parts.fail(part, f);
+  /// Nothing but that communicator fails, whose first member is that rank of the whole group.
+  [[gnu::cold]] void fail(std::uint32_t part, int first, const failure& f) noexcept {
+    parts.fail(part, first, f);
     ring();
   }
   void part() noexcept { end(); }

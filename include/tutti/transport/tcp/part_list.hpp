@@ -25,9 +25,11 @@ class tcp_part_list {
   // ---- The thread of the rank
 
   const tcp_group_numbers& numbers() const { return numbers_; }
-  /// One more; its number is at least the next.
-  void add(const std::shared_ptr<state>& made) {
+  /// One more, made of `parent`; its number is at least the next. Throws what that has failed of: others may have been
+  /// told that this rank does not come.
+  void add(const std::shared_ptr<state>& made, tcp_context_state& parent) {
     const std::lock_guard lock(mutex_);
+    if (parent.failed()) parent.why().raise();
     there_.push_back(made);
     try {
       numbers_.add(made->number());
@@ -36,7 +38,7 @@ class tcp_part_list {
       throw;
     }
     for (const verdict& v : early_)
-      if (v.number == made->number()) made->fail(v.why);
+      if (v.number == made->number() && v.first == made->first()) made->fail(v.why);
     std::erase_if(early_, [&](const verdict& v) { return v.number < numbers_.next(); });
   }
   /// One that could not be made.
@@ -73,14 +75,23 @@ class tcp_part_list {
     const std::lock_guard lock(mutex_);
     return numbers_.of(number) == tcp_group_numbers::standing::to_come;
   }
-  /// One has failed, also if this rank is not in it yet.
-  void fail(std::uint32_t number, const failure& f) noexcept {
+  /// The same of one that is made of `parent`, 0 if of the whole group: of what has failed, or is gone, none is made
+  /// any more.
+  bool is_to_come(std::uint32_t number, std::uint32_t parent) {
+    const std::lock_guard lock(mutex_);
+    if (numbers_.of(number) != tcp_group_numbers::standing::to_come) return false;
+    if (parent == 0 || numbers_.of(parent) == tcp_group_numbers::standing::to_come) return true;
+    return numbers_.of(parent) == tcp_group_numbers::standing::there && !(*place_of(parent))->failed();
+  }
+  /// One has failed, also if this rank is not in it yet. `first`: which rank of the whole group its first member is:
+  /// this one may have missed it, and be in another one of that number.
+  void fail(std::uint32_t number, int first, const failure& f) noexcept {
     const std::lock_guard lock(mutex_);
     if (const auto at = place_of(number); at != there_.end() && (*at)->number() == number) {
-      (*at)->fail(f);
+      if ((*at)->first() == first) (*at)->fail(f);
     } else if (numbers_.of(number) == tcp_group_numbers::standing::to_come && early_.size() < most_early) {
       try {
-        early_.push_back({number, f});
+        early_.push_back({number, first, f});
       } catch (...) {  // no memory: the rank finds out when it waits there
       }
     }
@@ -95,6 +106,7 @@ class tcp_part_list {
 
   struct verdict {
     std::uint32_t number;
+    int first;
     failure why;
   };
 

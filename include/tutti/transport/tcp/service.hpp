@@ -130,14 +130,14 @@ class tcp_service {
   /// The same of a failure of one communicator.
   void fail(const tcp_part_state& part, const failure& f, std::chrono::milliseconds patience) noexcept {
     attempt([&] {
-      asio::post(io_, [this, group = part.number(), members = part.members(), f, patience] {
+      asio::post(io_, [this, group = part.number(), first = part.first(), members = part.members(), f, patience] {
         control_message m = control_message::of(control_kind::failed, f);
         m.group = group;
         m.members = members;
         control_.report(std::move(m));
         const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
-        timer->async_wait([this, timer, group, f](const asio::error_code& wrong) {
-          if (!wrong) state_->fail(group, f);
+        timer->async_wait([this, timer, group, first, f](const asio::error_code& wrong) {
+          if (!wrong) state_->fail(group, first, f);
         });
       });
     });
@@ -216,6 +216,7 @@ class tcp_service {
   const message_log& messages() const { return state_->messages; }
   std::shared_ptr<tcp_part_state> part(std::uint32_t number) { return state_->parts.find(number); }
   bool is_to_come(std::uint32_t number) { return state_->parts.is_to_come(number); }
+  bool is_to_come(std::uint32_t number, std::uint32_t parent) { return state_->parts.is_to_come(number, parent); }
   std::string trouble() const { return door_.shortage(); }
   std::uint64_t written(int peer) { return connection(peer).written(); }
   std::uint64_t given(int peer) { return connection(peer).given(); }
@@ -224,7 +225,7 @@ class tcp_service {
     door_.close();
     state_->fail(f);
   }
-  void decided(std::uint32_t part, const failure& f) { state_->fail(part, f); }
+  void decided(std::uint32_t part, int first, const failure& f) { state_->fail(part, first, f); }
   void left(std::uint32_t part, int rank, std::uint64_t last, std::uint64_t given) {
     if (const auto there = state_->parts.find(part)) there->leave(rank, last, given);
     state_->ring();

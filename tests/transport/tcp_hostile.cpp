@@ -165,6 +165,25 @@ TEST_CASE("D4 whatever the other rank says, this one ends with an error that can
   }
 }
 
+TEST_CASE("D4 a rank that reports ever more, and never says what it called, is named, and what it says is not kept") {
+  const deadline limit(60s);
+  const auto both = std::make_shared<const std::vector<std::int32_t>>(std::vector<std::int32_t>{0, 1});
+  const outcome ended{"peer_failed", "rank 1 has ended without a word: peer failed", 1};
+  for (const control_kind kind : {control_kind::differs, control_kind::failed}) {
+    CAPTURE(static_cast<int>(kind));
+    std::vector<control_message> says;
+    for (std::uint32_t group = 1; group <= 10'000; ++group) {
+      says.push_back(of_kind(kind, 0));
+      says.back().group = group;
+      says.back().members = both;
+    }
+    const std::string text = "rank 1 has reported more than 258 failures that are not decided yet: peer failed";
+    CHECK(after_rank_1(says) == outcome{"peer_failed", text, 1});
+    says.resize(258);
+    CHECK(after_rank_1(says) == ended);
+  }
+}
+
 TEST_CASE("D4 a rank that waits in ever more communicators to come is named, and what it asks is not kept") {
   const deadline limit(60s);
   std::vector<control_message> says;

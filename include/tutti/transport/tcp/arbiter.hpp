@@ -42,6 +42,11 @@ namespace tutti::detail {
           message() << "rank " << rank << " waits for another one in more than " << most
                     << " communicators which that one is not in yet"};
 }
+/// The rank reports more than it can wait for at once.
+[[gnu::cold]] inline failure reports_too_much(int rank, std::size_t most) {
+  return {errc::peer_failed, rank,
+          message() << "rank " << rank << " has reported more than " << most << " failures that are not decided yet"};
+}
 /// Nothing has come for longer than the limit.
 [[gnu::cold]] inline failure silent_too_long(int rank, long long milliseconds) {
   return {errc::peer_failed, rank,
@@ -65,6 +70,8 @@ class tcp_arbiter {
   static constexpr int patience_ms = 200;
   /// With so many communicators of some of the ranks a rank may leave.
   static constexpr int most_kept = 256;
+  /// So many reports of a rank may wait for answers of others, and one of each connection that it has lost.
+  static constexpr std::size_t most_asked = 256;
 
   tcp_arbiter(int size, Out& out) : out_(&out), ranks_(static_cast<std::size_t>(size)) {}
 
@@ -84,7 +91,7 @@ class tcp_arbiter {
       case control_kind::failed:
         return m.peer >= -1 && m.peer < size_of(m, size()) && failed(from, m);
       case control_kind::suspects:
-        return is_other(from, m.peer) && suspects(m);
+        return is_other(from, m.peer) && suspects(from, m);
       case control_kind::differs:
         return is_other(from, m.peer) && rank_in(m, m.peer) >= 0 &&
                (m.calls == nullptr ? differs(from, m) : misfits(from, m));
@@ -206,8 +213,8 @@ class tcp_arbiter {
   }
   // A rank that is alive and has not left answers, and what it said before is known by then; the end of a dead one's
   // connection comes instead.
-  bool suspects(const control_message& m) {
-    if (!at(m.peer).left) ask(purpose::lost_connection, m.peer, m, {m.peer}, control_message::no_calls);
+  bool suspects(int from, const control_message& m) {
+    if (!at(m.peer).left) ask(purpose::lost_connection, from, m, {m.peer}, control_message::no_calls);
     return true;
   }
   bool differs(int from, const control_message& m) {
@@ -311,6 +318,12 @@ class tcp_arbiter {
                     std::uint64_t whole) {
     if (decided_ || ended_) return 0;
     const std::uint64_t ticket = ++tickets_;
+    const auto asked =
+        std::count_if(questions_.begin(), questions_.end(), [from](const question& q) { return q.from == from; });
+    if (static_cast<std::size_t>(asked) >= most_asked + ranks_.size()) {
+      decide(reports_too_much(from, most_asked + ranks_.size()));
+      return 0;
+    }
     questions_.push_back({ticket, what, from, why, {}});
     control_message m;
     m.kind = control_kind::asks;

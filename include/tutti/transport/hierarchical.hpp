@@ -58,6 +58,9 @@ class hierarchical {
       splitting_transport<Outer> {
     return hierarchical(group_->subgroup(number, members), limit_);
   }
+  /// What the ranks of this host know of the number that was agreed on may be too little: the outer one is asked then.
+  void miss_groups() noexcept requires requires(Inner& inner) { inner.miss_groups(); }
+  { group_->inner().miss_groups(); }
 
  private:
   hierarchical(std::unique_ptr<group_type> made, std::chrono::nanoseconds limit)

@@ -38,9 +38,10 @@ std::string numbers_on_host(int size, IsThere&& is_there) {
 /// no longer keeps as it was. Of those who find the same within a host, the one whom the inner group believes tells it.
 ///
 /// Beside what every transport has it uses, of the outer group, `check()`, `fail(failure)`, `raise()`,
-/// `has_left(rank)`, `never_calls(rank, number)`, `lost(rank, what)`, `disagree(rank)`, `late(place, milliseconds)` and
-/// `await_verdict(failure, lost)`, as `basic_tcp_context` has them; of the inner one `why()`, `told_by(rank)`,
-/// `has_left(rank)` and `call_of(rank, number)`, as `processes_group` has them.
+/// `number()`, `has_left(rank)`, `never_calls(rank, number)`, `sends_no_more(rank)`, `look_around(place)`,
+/// `lost(rank, what)`, `disagree(rank)`, `late(place, milliseconds)` and `await_verdict(failure, lost)`, as
+/// `basic_tcp_context` has them; of the inner one `why()`, `told_by(rank)`, `has_left(rank)` and `call_of(rank,
+/// number)`, as `processes_group` has them.
 template <class Inner, class Outer>
 class hierarchical_group {
  public:
@@ -83,15 +84,8 @@ class hierarchical_group {
 
   /// This rank's end of the group of that number of these ranks of this one.
   std::unique_ptr<hierarchical_group> subgroup(int number, std::span<const int> members) {
-    owned_array<int> host_of(members.size(), "the hosts of a communicator");
-    owned_array<int> here(members.size(), "the ranks of a host");
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      host_of[i] = hosts().host(members[i]);
-      if (const int index = index_here(members[i]); index >= 0) here[count++] = index;
-    }
-    TUTTI_FAULT_POINT("hierarchical.subgroup");
-    Inner inner = inner_subgroup(number, std::span<const int>(here.data(), count), members);
+    owned_array<int> host_of;
+    Inner inner = inner_subgroup(number, members, host_of);
     Outer outer = outer_.subgroup(number, members);
     return allocating(sizeof(hierarchical_group), "a communicator", [&] {
       return std::make_unique<hierarchical_group>(std::move(inner), std::move(outer),
@@ -137,10 +131,19 @@ class hierarchical_group {
 
   int rank_of(int index) const { return hosts().rank(host(), index); }
 
-  /// If it cannot be made, the others learn from the outer one that this rank does not come.
-  Inner inner_subgroup(int number, std::span<const int> here, std::span<const int> members) {
+  /// And the hosts of its ranks. If it cannot be made, the others learn from the outer one that this rank does not
+  /// come.
+  Inner inner_subgroup(int number, std::span<const int> members, owned_array<int>& host_of) {
     try {
-      return inner_.subgroup(number, here);
+      host_of = owned_array<int>(members.size(), "the hosts of a communicator");
+      owned_array<int> here(members.size(), "the ranks of a host");
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        host_of[i] = hosts().host(members[i]);
+        if (const int index = index_here(members[i]); index >= 0) here[count++] = index;
+      }
+      TUTTI_FAULT_POINT("hierarchical.subgroup");
+      return inner_.subgroup(number, std::span<const int>(here.data(), count));
     } catch (...) {
       try {
         static_cast<void>(outer_.subgroup(number, members));

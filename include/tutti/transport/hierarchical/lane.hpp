@@ -156,7 +156,7 @@ class hierarchical_lane {
     outer_.awake();
     started_ = {};
     waited_ = {};
-    left_seen_ = -1;
+    looked_at_ = left_seen_ = -1;
   }
 
   [[gnu::noinline, gnu::cold]] void abandon(const std::string& reason) noexcept {
@@ -166,7 +166,7 @@ class hierarchical_lane {
     inner_.abandon(reason);
     started_ = {};
     inside_ = outside_ = false;
-    left_seen_ = -1;
+    looked_at_ = left_seen_ = -1;
   }
 
   [[gnu::noinline, gnu::cold]] void withdraw() noexcept {
@@ -213,7 +213,10 @@ class hierarchical_lane {
   [[gnu::noinline, gnu::cold]] void look_for_left() {
     auto& judge = group_->outer().group();
     if (group_->index_here(awaited_) < 0 || awaited_ == group_->rank()) return;
-    if (!judge.has_left(awaited_) && !judge.never_calls(awaited_, call_.sequence)) return;
+    // Of a group of some ranks the outer one also knows who never comes to it: who waits asks there, once.
+    if (judge.number() != 0 && std::exchange(looked_at_, awaited_) != awaited_) judge.look_around(here());
+    const bool never_calls = !call_.is_message() && judge.never_calls(awaited_, call_.sequence);
+    if (!judge.has_left(awaited_) && !never_calls && !judge.sends_no_more(awaited_)) return;
     if (std::exchange(left_seen_, awaited_) != awaited_) return;
     TUTTI_FAULT_POINT("hierarchical.left");
     judge.fail(left_early(here()));
@@ -242,6 +245,7 @@ class hierarchical_lane {
   int awaited_;        // whom the last look in vain was for
   int reader_inside_;  // the last to whom this rank sent something
   int reader_outside_;
+  int looked_at_ = -1;  // whom it has asked about, while it waited
   int left_seen_ = -1;  // whom this rank has seen to be gone while it waited for it
   std::size_t piece_bytes_;
   bool inside_ = false;       // a look within this host was in vain, since the last idle()

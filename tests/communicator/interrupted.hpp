@@ -43,7 +43,7 @@ class interrupted : public Base {
   /// What `Base` is made of.
   template <class... Rank>
   explicit interrupted(typename Base::group_type& group, Rank... rank) : Base(group, rank...) {}
-  explicit interrupted(Base base) : Base(std::move(base)) {}
+  explicit interrupted(Base made) : Base(std::move(made)) {}
   lane_type make_lane(int index) { return lane_type(Base::make_lane(index)); }
   interrupted subgroup(int number, std::span<const int> members) {
     return interrupted(Base::subgroup(number, members));

@@ -105,8 +105,9 @@ class communicator {
   ///
   /// Throws `usage_error`, before anything is sent, if the colour is negative; `resource_error` if the system refuses
   /// memory. Where it throws on some ranks only, the others may get their ends of the new communicator, and throw
-  /// `peer_failed` when they wait there for one that has none. Defined in tutti/collective/split.hpp, which
-  /// tutti/tutti.hpp includes.
+  /// `peer_failed` when they wait there for one that has none; over MPI, which makes none without it, those who would
+  /// be in it get none, and throw `peer_failed`, or `timed_out` where a rank has not come to it within the timeout.
+  /// Defined in tutti/collective/split.hpp, which tutti/tutti.hpp includes.
   [[nodiscard]] communicator split(int color, int key = 0, call_site where = call_site::current());
   /// The same where a rank may be in none: it gets nothing where its colour is `tutti::undefined`.
   [[nodiscard]] std::optional<communicator> split(std::optional<int> color, int key = 0,

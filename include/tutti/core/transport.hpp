@@ -172,7 +172,8 @@ concept allocating_transport = transport<T> && requires(T& t) {
 ///   of the new one, this rank among them. Called by the members only, all with the same arguments. `number` is the
 ///   greatest `next_group()` of all ranks of this transport: none of them has been in a group of that number before,
 ///   and they have agreed on it since the last call. It may be made of a subgroup again. Its timeout is that of this
-///   one to begin with. Where it throws, the others get theirs, and find that this rank does not come.
+///   one to begin with. Where it throws, the others get theirs, and find that this rank does not come; or if there can
+///   be no group without it, none gets one.
 /// - optional, `miss_groups()`: this rank has failed while the ranks agreed, some of which may have done so: whatever
 ///   they make, it does not come. Never throws.
 ///

@@ -51,11 +51,19 @@ class mpi {
   /// The smallest number above those of all groups that this rank was ever in.
   int next_group() const { return group_->next_group(); }
   /// This rank's end of a new group of those ranks, in that order. The members alone call it, all with the same
-  /// arguments, and it returns when all have.
+  /// arguments, and it returns when all have. Where one of them fails before that, none gets a group, for MPI makes
+  /// none without it: all throw what this group has failed of, or `peer_failed` naming that rank; `timed_out` where it
+  /// has not come within the timeout. Costs two short messages of each member but the first, and what MPI does. A
+  /// process that dies ends the job, as MPI has it.
   mpi subgroup(int number, std::span<const int> members) {
-    mpi made(whole_, std::make_shared<detail::mpi_group>(whole_, *group_, number, members));
-    made.limit_ = limit_;
-    return made;
+    try {
+      mpi made(whole_, std::make_shared<detail::mpi_group>(whole_, *group_, number, members, limit_));
+      made.limit_ = limit_;
+      return made;
+    } catch (...) {
+      group_->miss(number, members);
+      throw;
+    }
   }
 
   /// MPI's own collectives among these ranks.

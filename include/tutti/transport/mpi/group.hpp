@@ -11,6 +11,7 @@
 #include <tutti/transport/message_log.hpp>
 #include <tutti/transport/mpi/api.hpp>
 #include <tutti/transport/mpi/job.hpp>
+#include <tutti/transport/mpi/meeting.hpp>
 #include <tutti/transport/mpi/note.hpp>
 #include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/recorded_calls.hpp>
@@ -48,8 +49,9 @@ class mpi_group : public mpi_listener {
         left_(rank_ == 0 ? static_cast<std::size_t>(size_) : 0) {
     job_->join(*this);
   }
-  /// Those ranks of the group `of`, which outlives it or is `whole`.
-  mpi_group(std::shared_ptr<mpi_group> whole, mpi_group& of, int number, std::span<const int> members)
+  /// Those ranks of the group `of`, which outlives it or is `whole`, once they have met there within that time.
+  mpi_group(std::shared_ptr<mpi_group> whole, mpi_group& of, int number, std::span<const int> members,
+            std::chrono::nanoseconds limit)
       : mpi_listener(number, &mpi_group::take),
         job_(of.job_),
         whole_(std::move(whole)),
@@ -61,6 +63,7 @@ class mpi_group : public mpi_listener {
     job_->may_be_deaf();
     job_->free_retired();
     for (std::size_t i = 0; i < members.size(); ++i) members_[i] = of.in_job(members[i]);
+    of.meeting_.meet(of, number, members, limit);
     MPI_Group all = MPI_GROUP_NULL;
     MPI_Group some = MPI_GROUP_NULL;
     check_mpi(MPI_Comm_group(of.comm_, &all), "MPI_Comm_group");
@@ -128,7 +131,7 @@ class mpi_group : public mpi_listener {
   /// The group becomes unusable; the first reason stays. On the rank's own thread.
   [[gnu::noinline, gnu::cold]] void fail(failure f) {
     if (failed() || (whole_ != nullptr && whole_->failed())) return;
-    if (whole_ != nullptr) f.text += of_members(members());
+    f.text += described();
     if (rank_ != 0 && !job_->gone()) {
       job_->send(in_job(0), about(note_kind::report, f));
       if (job_->poll_until([this] { return failed(); }, verdict_patience)) return;
@@ -227,6 +230,19 @@ class mpi_group : public mpi_listener {
     wait_until([this] { return job_->drain(), ended_ && job_->still(); });
   }
 
+  /// This rank does not come to the group of that number of these ranks, and those who are there are told.
+  void miss(int number, std::span<const int> members) noexcept { meeting_.miss(*this, number, members); }
+  /// Neither this group nor the whole has failed, or is about to.
+  bool works() const noexcept {
+    return state_.load(std::memory_order_relaxed) == fine &&
+           (whole_ == nullptr || whole_->state_.load(std::memory_order_relaxed) == fine);
+  }
+  bool has_left(int rank) const { return gone_after_[static_cast<std::size_t>(rank)] != 0; }
+  /// What is added to texts in which ranks are those of this group.
+  std::string described() const {
+    return whole_ == nullptr ? std::string() : of_members({members_.begin(), members_.size()});
+  }
+
   /// Some of the members' ranks in the job.
   int in_job(int rank) const { return whole_ == nullptr ? rank : members_[static_cast<std::size_t>(rank)]; }
   int next_group() const { return job_->next_group(); }
@@ -270,6 +286,7 @@ class mpi_group : public mpi_listener {
     failure_ = f;
     if (whole_ != nullptr) drain(comm_);
     state_.store(broken, std::memory_order_release);
+    meeting_.refuse(*this);
   }
   void tell_all(const failure& f) {
     for (int peer = 0; peer < size_; ++peer)
@@ -325,6 +342,9 @@ class mpi_group : public mpi_listener {
           return report(detail::misfit(end, messages_.find(rank_, end.to(), end.history)));
         report(disagreement(rank_, recorded_calls(log_), from, note.calls));
         return;
+      case note_kind::comes:
+      case note_kind::decided:
+        return meeting_.take(*this, from, note);
       case note_kind::left:
         return take_left(from, note);
       case note_kind::end:
@@ -334,7 +354,7 @@ class mpi_group : public mpi_listener {
   }
   /// While notes are taken in nothing is waited for: as `fail`, and the verdict comes.
   void report(failure f) {
-    if (whole_ != nullptr) f.text += of_members(members());
+    f.text += described();
     if (rank_ != 0) return job_->send(in_job(0), about(note_kind::report, f));
     settle(f);
     tell_all(f);
@@ -429,6 +449,7 @@ class mpi_group : public mpi_listener {
   std::vector<message_look> message_looks_;
   owned_array<std::uint64_t> gone_after_;  // one more than the last call of a rank that has left, else 0
   owned_array<ending> left_;
+  mpi_meeting meeting_;
   int count_left_ = 0;
   call_log log_;
   message_log messages_;

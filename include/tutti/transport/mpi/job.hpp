@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <unistd.h>
 #include <chrono>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -124,6 +125,10 @@ class mpi_job {
     }
   }
   int next_group() const { return next_group_; }
+  /// This rank comes to no group of that number.
+  void skip(int number) noexcept {
+    if (number >= next_group_ && number != INT_MAX) next_group_ = number + 1;
+  }
 
   // ---- Notes
   // --------------------------------------------------------------------------------------------------------------

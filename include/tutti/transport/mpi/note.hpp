@@ -21,6 +21,10 @@ enum class note_kind : std::uint32_t {
   looks,    ///< the sender waits for the receiver, and calls this; or for the other end of this message
   gone,     ///< the receiver waits for the sender, which has left after its call `number`
   differs,  ///< the receiver's call does not fit to these calls of the sender's; or its message to the one end of it
+  comes,  ///< to the first of those who make the group `number` of this one: the sender is there; or, if `fingerprint`
+          ///< is 0, never comes
+  decided,  ///< from the first of them: all are there; or, if `fingerprint` is 0, not, but for the rank `what.peer`, or
+            ///< since this group has failed if that is -1
   left,     ///< to rank 0: the sender's function has returned, after its call `number`
   end       ///< from rank 0: all have left
 };

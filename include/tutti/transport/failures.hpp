@@ -46,6 +46,11 @@ inline message& operator<<(message& text, const waiting_place& at) {
   return {errc::peer_failed, rank, message() << "rank " << rank << " aborted: " << text};
 }
 
+/// That of a rank is over; `how` follows its number.
+[[gnu::noinline, gnu::cold]] inline failure rank_ended(int rank, std::string_view how) {
+  return {errc::peer_failed, rank, message() << "rank " << rank << how};
+}
+
 /// The rank waited for may itself wait for another: if some of `ranks` ranks have not come to this call, the last of
 /// them is late, else the one waited for; `last(rank)` is the number of its last call.
 template <class Last>

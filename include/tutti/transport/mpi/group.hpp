@@ -11,6 +11,7 @@
 #include <tutti/transport/message_log.hpp>
 #include <tutti/transport/mpi/api.hpp>
 #include <tutti/transport/mpi/job.hpp>
+#include <tutti/transport/mpi/looks.hpp>
 #include <tutti/transport/mpi/meeting.hpp>
 #include <tutti/transport/mpi/note.hpp>
 #include <tutti/transport/rank_list.hpp>
@@ -27,7 +28,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace tutti::detail {
 
@@ -161,7 +161,7 @@ class mpi_group : public mpi_listener {
   }
   TUTTI_ALWAYS_INLINE void write_collective(const call& c) {
     log_.write(c);
-    if (!looks_.empty()) [[unlikely]]
+    if (looks_.any_for_calls()) [[unlikely]]
       compare(c);
   }
 
@@ -252,16 +252,6 @@ class mpi_group : public mpi_listener {
 
  private:
   enum state : int { fine, aborting, broken };
-  struct look {
-    int from;
-    std::uint64_t sequence;
-    std::uint64_t fingerprint;
-  };
-  /// Who waits for a message of this rank, or for this rank to receive one.
-  struct message_look {
-    int from;
-    recorded_call end;
-  };
 
   mpi_note about(note_kind kind, const failure& f = {}) const {
     mpi_note note;
@@ -303,10 +293,7 @@ class mpi_group : public mpi_listener {
     }
   }
   void tell_gone_to_all() {
-    for (const look& l : looks_) tell_gone(l.from);
-    looks_.clear();
-    for (const message_look& l : message_looks_) tell_gone(l.from);
-    message_looks_.clear();
+    looks_.clear([this](int from) { tell_gone(from); });
   }
   void tell_calls(int to) {
     mpi_note note = about(note_kind::differs);
@@ -359,10 +346,10 @@ class mpi_group : public mpi_listener {
     settle(f);
     tell_all(f);
   }
-  void take_look(const look& l) {
+  void take_look(const mpi_looks::look& l) {
     if (log_.last() < l.sequence) {
       if (leaving_) return tell_gone(l.from);
-      return looks_.push_back(l);
+      return looks_.add(l);
     }
     // A call that is long past has sent what it had to send.
     const call mine = log_.read(l.sequence);
@@ -370,26 +357,14 @@ class mpi_group : public mpi_listener {
   }
   /// A copy of the call, which need not be in memory where nobody waits.
   [[gnu::noinline, gnu::cold]] void compare(call c) {
-    for (look* l = looks_.begin(); l != looks_.end();) {
-      if (l->sequence > c.sequence) {
-        ++l;
-        continue;
-      }
-      const look waits = *l;
-      looks_.erase(l);
-      if (waits.sequence == c.sequence && waits.fingerprint != c.fingerprint()) tell_calls(waits.from);
-    }
+    looks_.called(c, [this](int from) { tell_calls(from); });
   }
   [[gnu::noinline]] void write_message(call c) {
     messages_.write(c);
-    for (std::size_t i = 0; i < message_looks_.size(); ++i) {
-      if (!c.is_outgoing() || message_looks_[i].from != c.to()) continue;
-      if (!compare(message_looks_[i].end.read(), c)) continue;
-      message_looks_.erase(message_looks_.begin() + static_cast<std::ptrdiff_t>(i));
-      return;
-    }
+    if (c.is_outgoing())
+      looks_.sent(c, [this](const call& received, const call& sent) { return compare(received, sent); });
   }
-  void take_message_look(message_look l) {
+  void take_message_look(mpi_looks::message_look l) {
     const call end = l.end.read();
     if (!end.is_message()) return;
     if (!end.is_outgoing()) {
@@ -397,8 +372,7 @@ class mpi_group : public mpi_listener {
       if (sent.signature != nullptr && compare(end, sent)) return;
     }
     if (leaving_) return tell_gone(l.from);
-    std::erase_if(message_looks_, [&](const message_look& other) { return other.from == l.from; });
-    message_looks_.push_back(std::move(l));
+    looks_.add(std::move(l));
   }
   /// What the other receives is the message that this rank sends; it is told if it does not fit.
   bool compare(const call& received, const call& sent) {
@@ -445,8 +419,7 @@ class mpi_group : public mpi_listener {
   std::mutex mutex_;
   std::string abort_text_;
   owned_array<int> members_;  // as ranks of the job
-  array_list<look> looks_;    // who waits for this rank in a call that it has not made
-  std::vector<message_look> message_looks_;
+  mpi_looks looks_;
   owned_array<std::uint64_t> gone_after_;  // one more than the last call of a rank that has left, else 0
   owned_array<ending> left_;
   mpi_meeting meeting_;

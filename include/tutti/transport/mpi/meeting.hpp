@@ -90,7 +90,7 @@ class mpi_meeting {
   template <class Group>
   void meet_as_first(Group& of, int number, std::span<const int> others, std::chrono::nanoseconds most) {
     int absent = -1;
-    bool never = false;
+    bool refused = false;
     of.job().poll_until(
         [&] {
           absent = -1;
@@ -99,13 +99,13 @@ class mpi_meeting {
                                          [&](const arrival& a) { return a.number == number && a.from == other; });
             if (at != arrivals_.end() && at->comes) continue;
             absent = other;
-            never = at != arrivals_.end() || of.has_left(other);
-            if (never) break;
+            refused = at != arrivals_.end() || of.has_left(other);
+            if (refused) break;
           }
-          return absent < 0 || never || !of.works();
+          return absent < 0 || refused || !of.works();
         },
         most);
-    if (absent >= 0 && !never && of.works()) of.fail(late(of, absent, most));
+    if (absent >= 0 && !refused && of.works()) of.fail(late(of, absent, most));
     const bool all_come = absent < 0 && of.works();
     for (const int other : others) tell(of, other, note_kind::decided, number, all_come, of.works() ? absent : -1);
     std::erase_if(arrivals_, [&](const arrival& a) { return a.number <= number; });

@@ -212,7 +212,7 @@ class processes_group : public processes_membership {
   /// This rank has come to its end: the whole fails, and so does every group that it is in. `how` follows its number in
   /// their texts. If another rank did so before, that is the reason where it is in the group too.
   [[gnu::noinline, gnu::cold]] void end_rank(std::string_view how) {
-    fail(ended(rank_, how), true);
+    fail(rank_ended(rank_, how), true);
     TUTTI_FAULT_POINT("group.ended_rank");
     {
       const std::lock_guard lock(family_->mutex);
@@ -306,7 +306,7 @@ class processes_group : public processes_membership {
   /// Fails the group if the process of a rank has ended that has not left; a part also if a rank has told so of itself.
   [[gnu::noinline, gnu::cold]] void look_for_dead() {
     family_->look_for_dead(whole_rank(rank_), [&](int gone) {
-      if (family_->whole != nullptr) family_->whole->fail(ended(gone, family_->how_it_died(gone)));
+      if (family_->whole != nullptr) family_->whole->fail(rank_ended(gone, family_->how_it_died(gone)));
     });
     if (is_whole() || family_->whole == nullptr || !family_->whole->failed()) return;
     family_->whole->fail_parts_of_first();
@@ -334,9 +334,6 @@ class processes_group : public processes_membership {
  private:
   static constexpr std::uint64_t head_place = 4096;  // what is taken first begins there
 
-  static failure ended(int rank, std::string_view how) {
-    return {errc::peer_failed, rank, message() << "rank " << rank << how};
-  }
   /// What the whole failed of, if that is the end of a rank, is a reason for the parts that have the rank: better than
   /// what then becomes of the others.
   void fail_parts_of_first() {
@@ -354,7 +351,7 @@ class processes_group : public processes_membership {
     for (processes_group* g = family_->groups; g != nullptr; g = g->next_) {
       const int number = g->number_of(rank);
       if (number >= 0 && g->state(number).stage.load(std::memory_order_acquire) != rank_stage::left)
-        g->fail(ended(number, how));
+        g->fail(rank_ended(number, how));
     }
   }
 
@@ -378,7 +375,7 @@ class processes_group : public processes_membership {
         calls_(*parent.family_) {
     if (size_ == 2 && peer_memory::fast()) peer_memory::allow();
     const std::lock_guard lock(family_->mutex);
-    if (!family_->ended.empty()) fail(ended(rank_, family_->ended));
+    if (!family_->ended.empty()) fail(rank_ended(rank_, family_->ended));
     next_ = std::exchange(family_->groups, this);
     if (next_ != nullptr) next_->previous_ = this;
   }

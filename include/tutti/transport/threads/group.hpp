@@ -167,11 +167,11 @@ class threads_group {
     // All at once: who hears of the one must not be found guilty of the others.
     const std::lock_guard lock(family_->mutex);
     family_->rank(rank).ended.assign(how.data(), how.size());
-    fail(ended(rank, how));
+    fail(rank_ended(rank, how));
     for (threads_group* g = family_->groups; g != nullptr; g = g->next_) {
       const int number = g->number_of(rank);
       if (number >= 0 && g->state(number).stage.load(std::memory_order_relaxed) != rank_state::left)
-        g->fail(ended(number, how));
+        g->fail(rank_ended(number, how));
     }
   }
   /// A rank's function has returned or thrown.
@@ -289,13 +289,10 @@ class threads_group {
     if (next_ != nullptr) next_->previous_ = this;
   }
 
-  static failure ended(int rank, std::string_view how) {
-    return {errc::peer_failed, rank, message() << "rank " << rank << how};
-  }
   /// Ranks that have failed already do not come. The family is locked.
   void miss_ended() {
     for (int rank = 0; rank < size_ && !failed(); ++rank)
-      if (const std::string& how = family_->rank(whole_rank(rank)).ended; !how.empty()) fail(ended(rank, how));
+      if (const std::string& how = family_->rank(whole_rank(rank)).ended; !how.empty()) fail(rank_ended(rank, how));
   }
 
   bool is_whole() const { return group_number_ == 0; }

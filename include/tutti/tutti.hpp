@@ -5,6 +5,10 @@
 /// (tutti/run_processes.hpp) or simulated (tutti/run_simulated.hpp), training, simulation and explanations have headers
 /// of their own, which would make every program longer to compile.
 
+#if __cplusplus < 202002L
+#error "tutti needs C++20: compile with -std=c++20"
+#endif
+
 #include <tutti/collective/allgather.hpp>
 #include <tutti/collective/allreduce.hpp>
 #include <tutti/collective/alltoall.hpp>

@@ -172,7 +172,7 @@ std::string text_of(const tutti::network& net) {
 
 std::string help() {
   std::string names;
-  for (const tutti::collective c : collectives) names += " " + std::string(tutti::name_of(c));
+  for (const tutti::collective c : collectives) names.append(" ").append(tutti::name_of(c));
   return "Predicts how long collectives take on a network that is not here, by simulating their schedules.\n\n"
          "usage: simulate --ranks N --bytes B [flags]   a table, one line for each algorithm\n"
          "       simulate [-o DIR] [flags]              three charts of allreduce, as SVG\n\n"

@@ -36,7 +36,7 @@ class hops_of_round {
   int size_;
   int k_;
   int count_;
-  hop kept_[few];
+  hop kept_[few] = {};
 };
 
 /// What is left, before round k, of a way of displacement h. This search serves every route; families specialise it. A

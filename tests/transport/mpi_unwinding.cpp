@@ -9,6 +9,9 @@
 #include "communicator/unwinding.hpp"
 
 #include <chrono>
+#include <cstddef>
+#include <functional>
+#include <stdexcept>
 #include <vector>
 
 namespace {
@@ -58,4 +61,33 @@ TEST_CASE("a rank that has caught what passed a pending collective does not go d
     });
   });
   if (test::world_rank() < 3) test::check_caught(test::world_rank(), ended);
+}
+
+TEST_CASE("a rank over MPI that has given up a collective, and left its communicator, is not waited for there") {
+  for (const std::size_t count : {std::size_t{100}, std::size_t{100'000}}) {
+    const test::deadline limit(std::chrono::seconds(60));
+    CAPTURE(count);
+    const test::outcome ended = test::outcome_of([&] {
+      run_mpi_on(3, [&](communicator& comm) {
+        std::vector<int> data(count, 1);
+        test::outcome mine;
+        try {
+          auto part = comm.dup();
+          if (comm.rank() != 1) MPI_Recv(nullptr, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+          auto pending = tutti::iallreduce<tutti::ring>(part, data, std::plus{});
+          if (comm.rank() == 1) throw std::logic_error("that is dealt with");
+          mine = test::outcome_of([&] { pending.wait(); });
+        } catch (const std::logic_error&) {
+          for (const int other : {0, 2}) MPI_Send(nullptr, 0, MPI_BYTE, other, 1, MPI_COMM_WORLD);
+        }
+        tutti::barrier(comm);
+        if (comm.rank() == 1) return;
+        CAPTURE(mine.text);
+        CHECK(mine.kind == "peer_failed");
+        CHECK(mine.peer == 1);
+        CHECK(test::contains(mine.text, "rank 1 left while rank "));
+      });
+    });
+    CHECK(ended == test::outcome{});
+  }
 }

@@ -17,6 +17,7 @@
 #include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/recorded_calls.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -98,7 +99,7 @@ class mpi_group : public mpi_listener {
       int awaited = size_ - 1;
       for (const std::uint64_t gone : gone_after_) awaited -= gone != 0;
       try {
-        job_->retire(number(), awaited, comm_, by_exception || withdrawn_);
+        job_->retire(number(), awaited, comm_, by_exception || given_up_ != none);
       } catch (...) {  // it stays as it is, and MPI ends it
       }
     }
@@ -125,8 +126,8 @@ class mpi_group : public mpi_listener {
   }
   /// Why the group failed, once it has.
   const failure& why() const { return failure_; }
-  /// This rank does not receive what others send it for a collective that it has given up.
-  void withdraw() noexcept { withdrawn_ = true; }
+  /// This rank gives that collective up: it sends nothing more for it, and does not receive what others send it.
+  void withdraw(const call& c) noexcept { given_up_ = std::min(given_up_, c.sequence); }
 
   /// The group becomes unusable; the first reason stays. On the rank's own thread.
   [[gnu::noinline, gnu::cold]] void fail(failure f) {
@@ -198,7 +199,7 @@ class mpi_group : public mpi_listener {
     if (at.during.is_message()) note.calls.add(recorded_call(at.during));
     job_->send(in_job(at.awaited), note);
   }
-  /// That rank has left without making the call. What it sent before may be on its way for a while.
+  /// That rank has left without making the call, or has given it up. What it sent before may be on its way for a while.
   bool has_left_before(int peer, const call& c, std::chrono::steady_clock::duration waited) const {
     const std::uint64_t last = gone_after_[static_cast<std::size_t>(peer)];
     if (last == 0 || !c.is_message()) return last != 0 && c.sequence > last - 1;
@@ -252,6 +253,7 @@ class mpi_group : public mpi_listener {
 
  private:
   enum state : int { fine, aborting, broken };
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
 
   mpi_note about(note_kind kind, const failure& f = {}) const {
     mpi_note note;
@@ -285,7 +287,7 @@ class mpi_group : public mpi_listener {
   /// While an exception passes others are not told so yet: they shall rather hear of that.
   void tell_gone(int to, bool by_exception = false) {
     mpi_note note = about(note_kind::gone);
-    note.number = log_.last();
+    note.number = std::min(log_.last(), given_up_ - 1);
     if (by_exception) {
       job_->send_if_it_goes_on(in_job(to), std::move(note));
     } else {
@@ -413,14 +415,14 @@ class mpi_group : public mpi_listener {
   std::atomic<int> state_{fine};
   bool leaving_ = false;
   bool ended_ = false;
-  bool withdrawn_ = false;
+  std::uint64_t given_up_ = none;                // the first call that this rank has given up
   int exceptions_ = std::uncaught_exceptions();  // under way when this end was made
   failure failure_;
   std::mutex mutex_;
   std::string abort_text_;
   owned_array<int> members_;  // as ranks of the job
   mpi_looks looks_;
-  owned_array<std::uint64_t> gone_after_;  // one more than the last call of a rank that has left, else 0
+  owned_array<std::uint64_t> gone_after_;  // one more than the last call that a rank which has left has ended, else 0
   owned_array<ending> left_;
   mpi_meeting meeting_;
   int count_left_ = 0;

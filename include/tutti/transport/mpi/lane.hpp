@@ -124,7 +124,7 @@ class mpi_lane : public mpi_waiting {
   /// What MPI has begun to move from or to a caller's memory it has to end, for which the other rank must call MPI.
   [[gnu::noinline, gnu::cold]] void withdraw() noexcept {
     awake();
-    group_->withdraw();
+    group_->withdraw(call_);
     drop();
   }
 

@@ -19,7 +19,7 @@ enum class note_kind : std::uint32_t {
   report,   ///< to rank 0 of a group: it has failed of this
   failed,   ///< from rank 0 to the others: of this; from another where rank 0 does not answer
   looks,    ///< the sender waits for the receiver, and calls this; or for the other end of this message
-  gone,     ///< the receiver waits for the sender, which has left after its call `number`
+  gone,     ///< the receiver waits for the sender, which has left after its call `number`, or given up the next one
   differs,  ///< the receiver's call does not fit to these calls of the sender's; or its message to the one end of it
   comes,  ///< to the first of those who make the group `number` of this one: the sender is there; or, if `fingerprint`
           ///< is 0, never comes

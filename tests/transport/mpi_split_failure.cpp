@@ -140,3 +140,30 @@ TEST_CASE("a rank that cannot come to a new communicator is named to the others,
     });
   }
 }
+
+TEST_CASE("who does not come to a new communicator of three is late, not who has come after another") {
+  const deadline limit(60s);
+  run_mpi_on(4, [](communicator& comm) {
+    const std::vector<int> three{0, 1, 2};
+    if (comm.rank() < 3) {
+      communicator trio{comm.transport().subgroup(1, three)};
+      const outcome mine = outcome_of([&] {
+        if (trio.rank() == 0) await(1);
+        if (trio.rank() == 1) {
+          trio.timeout(200ms);
+          tell(0);
+        }
+        if (trio.rank() == 2)
+          for (;;) trio.transport().check();
+        trio.transport().subgroup(2, three);
+      });
+      CAPTURE(mine.text);
+      CHECK(mine.kind == "timed_out");
+      CHECK(mine.peer == 2);
+      CHECK(contains(mine.text, "rank 2 was late: rank "));
+    }
+    CHECK(sum(comm, 1) == 4);
+    auto again = comm.dup();
+    CHECK(sum(again, 1) == 4);
+  });
+}

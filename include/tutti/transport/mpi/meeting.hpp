@@ -17,7 +17,8 @@ namespace tutti::detail {
 
 /// How those ranks of a group meet that are about to make another one of some of its ranks. They wait in MPI's own call
 /// then, where they hear nothing, and would do so for ever if one of them did not come. The first of them decides for
-/// all, once all have told it that they are there; who has told it so goes on only with what is decided.
+/// all, once all have told it that they are there; who has told it so goes on only with what is decided. Whoever has
+/// waited as long as it may tells it that too: the first knows who is late, unless it is itself.
 ///
 /// Of the group it uses `rank()`, `size()`, `number()`, `job()`, `in_job(rank)`, `check()`, `fail(failure)`, `works()`,
 /// `has_left(rank)` and `described()`, as `mpi_group` has them.
@@ -31,10 +32,13 @@ class mpi_meeting {
     const auto most = limit <= limit.zero() ? limit.max() : limit;
     if (of.rank() == members[0]) return meet_as_first(of, number, members.subspan(1), most);
     const int first = members[0];
-    tell(of, first, note_kind::comes, number, true);
+    tell(of, first, note_kind::comes, number, there);
     const auto told = [&] { return decided_ >= number; };
-    const bool in_time = of.job().poll_until([&] { return told() || !of.works() || of.has_left(first); }, most);
-    if (!in_time) of.fail(late(of, first, most));
+    const auto over = [&] { return told() || !of.works() || of.has_left(first); };
+    if (!of.job().poll_until(over, most)) {
+      tell(of, first, note_kind::comes, number, there_too_long);
+      if (!of.job().poll_until(over, patience)) of.fail(late(of, first, most));
+    }
     if (!told()) {
       try {
         of.check();
@@ -51,7 +55,7 @@ class mpi_meeting {
     of.job().skip(number);
     if (members.empty() || members[0] < 0 || members[0] >= of.size()) return;
     try {
-      if (of.rank() != members[0]) return tell(of, members[0], note_kind::comes, number, false);
+      if (of.rank() != members[0]) return tell(of, members[0], note_kind::comes, number, never);
       never_ = std::max(never_, number);
       refuse(of, of.rank());
     } catch (...) {  // they may wait until their deadline
@@ -61,21 +65,21 @@ class mpi_meeting {
   template <class Group>
   void refuse(Group& of, int missed = -1) {
     for (const arrival& a : std::exchange(arrivals_, {}))
-      if (a.comes) tell(of, a.from, note_kind::decided, a.number, false, missed);
+      if (a.says != never) tell(of, a.from, note_kind::decided, a.number, never, missed);
   }
   template <class Group>
   void take(Group& of, int from, const mpi_note& note) {
     const auto number = static_cast<int>(note.number);
-    const bool yes = note.fingerprint != 0;
     if (note.kind == note_kind::decided) {
       if (number <= decided_) return;
       decided_ = number;
-      all_come_ = yes;
+      all_come_ = note.fingerprint != never;
       missed_ = note.what.peer;
     } else if (of.works() && number > never_) {
-      arrivals_.push_back({from, number, yes});
-    } else if (yes) {
-      tell(of, from, note_kind::decided, number, false, of.works() ? of.rank() : -1);
+      std::erase_if(arrivals_, [&](const arrival& a) { return a.from == from && a.number == number; });
+      arrivals_.push_back({from, number, note.fingerprint});
+    } else if (note.fingerprint != never) {
+      tell(of, from, note_kind::decided, number, never, of.works() ? of.rank() : -1);
     }
   }
 
@@ -83,31 +87,39 @@ class mpi_meeting {
   struct arrival {
     int from;
     int number;
-    bool comes;
+    std::uint64_t says;
   };
+  // What notes carry as `fingerprint`.
+  static constexpr std::uint64_t never = 0;
+  static constexpr std::uint64_t there = 1;
+  static constexpr std::uint64_t there_too_long = 2;
   static constexpr std::chrono::milliseconds patience{2'000};
 
   template <class Group>
   void meet_as_first(Group& of, int number, std::span<const int> others, std::chrono::nanoseconds most) {
     int absent = -1;
     bool refused = false;
+    const auto begin = std::chrono::steady_clock::now();
     of.job().poll_until(
         [&] {
           absent = -1;
+          bool too_long = false;
           for (const int other : others) {
             const auto at = std::find_if(arrivals_.begin(), arrivals_.end(),
                                          [&](const arrival& a) { return a.number == number && a.from == other; });
-            if (at != arrivals_.end() && at->comes) continue;
+            too_long = too_long || (at != arrivals_.end() && at->says == there_too_long);
+            if (at != arrivals_.end() && at->says != never) continue;
             absent = other;
             refused = at != arrivals_.end() || of.has_left(other);
             if (refused) break;
           }
-          return absent < 0 || refused || !of.works();
+          return absent < 0 || refused || too_long || !of.works();
         },
         most);
-    if (absent >= 0 && !refused && of.works()) of.fail(late(of, absent, most));
+    if (absent >= 0 && !refused && of.works()) of.fail(late(of, absent, std::chrono::steady_clock::now() - begin));
     const bool all_come = absent < 0 && of.works();
-    for (const int other : others) tell(of, other, note_kind::decided, number, all_come, of.works() ? absent : -1);
+    for (const int other : others)
+      tell(of, other, note_kind::decided, number, all_come ? there : never, of.works() ? absent : -1);
     std::erase_if(arrivals_, [&](const arrival& a) { return a.number <= number; });
     if (!all_come) give_up(of, of.works() ? absent : -1);
   }
@@ -128,12 +140,12 @@ class mpi_meeting {
                       << " ms for rank " << who << " to come to a new communicator"};
   }
   template <class Group>
-  static void tell(Group& of, int to, note_kind kind, int number, bool yes, int missed = -1) {
+  static void tell(Group& of, int to, note_kind kind, int number, std::uint64_t says, int missed = -1) {
     mpi_note note;
     note.kind = kind;
     note.group = of.number();
     note.number = static_cast<std::uint64_t>(number);
-    note.fingerprint = yes ? 1 : 0;
+    note.fingerprint = says;
     note.what.peer = missed;
     of.job().send(of.in_job(to), note);
   }

@@ -22,7 +22,7 @@ enum class note_kind : std::uint32_t {
   gone,     ///< the receiver waits for the sender, which has left after its call `number`, or given up the next one
   differs,  ///< the receiver's call does not fit to these calls of the sender's; or its message to the one end of it
   comes,  ///< to the first of those who make the group `number` of this one: the sender is there; or, if `fingerprint`
-          ///< is 0, never comes
+          ///< is 0, never comes; or, if 2, has been there as long as it may
   decided,  ///< from the first of them: all are there; or, if `fingerprint` is 0, not, but for the rank `what.peer`, or
             ///< since this group has failed if that is -1
   left,     ///< to rank 0: the sender's function has returned, after its call `number`

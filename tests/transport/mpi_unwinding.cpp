@@ -8,6 +8,7 @@
 
 #include "communicator/unwinding.hpp"
 
+#include <sched.h>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -86,6 +87,51 @@ TEST_CASE("a rank over MPI that has given up a collective, and left its communic
         CHECK(mine.kind == "peer_failed");
         CHECK(mine.peer == 1);
         CHECK(test::contains(mine.text, "rank 1 left while rank "));
+      });
+    });
+    CHECK(ended == test::outcome{});
+  }
+}
+
+TEST_CASE(
+    "of a rank over MPI that an exception has taken out of a communicator others hear by its next call, though it does "
+    "not wait") {
+  for (const bool natively : {true, false}) {
+    const test::deadline limit(std::chrono::seconds(60));
+    CAPTURE(natively);
+    const test::outcome ended = test::outcome_of([&] {
+      run_mpi_on(3, [&](communicator& comm) {
+        auto others = comm.split(comm.rank() % 2);  // 0 and 2
+        tutti::barrier<tutti::native>(others);
+        test::outcome mine;
+        try {
+          auto part = comm.split(comm.rank() / 2);  // 0 and 1
+          if (comm.rank() == 0) throw std::logic_error("that is dealt with");
+          if (comm.rank() == 1) {
+            mine = test::outcome_of([&] { tutti::barrier(part); });
+            MPI_Send(nullptr, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+          }
+        } catch (const std::logic_error&) {
+        }
+        if (comm.rank() == 1) {
+          CAPTURE(mine.text);
+          CHECK(mine.kind == "peer_failed");
+          CHECK(mine.peer == 0);
+          CHECK(test::contains(mine.text, "rank 0 left while rank 1 waited for it"));
+        } else {
+          std::vector<int> data(1, 0);
+          if (natively) {
+            tutti::broadcast<tutti::native>(others, data, 0);
+          } else {
+            tutti::broadcast<tutti::binomial>(others, data, 0);
+          }
+          if (comm.rank() == 0) {
+            // It has something else to do.
+            for (int told = 0; told == 0; sched_yield()) MPI_Iprobe(1, 1, MPI_COMM_WORLD, &told, MPI_STATUS_IGNORE);
+            MPI_Recv(nullptr, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+          }
+        }
+        tutti::barrier(comm);
       });
     });
     CHECK(ended == test::outcome{});

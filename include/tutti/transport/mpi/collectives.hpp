@@ -43,6 +43,7 @@ class mpi_collectives {
   }
   TUTTI_ALWAYS_INLINE void open(const call& c) {
     group_->check();
+    group_->job().go_on();
     group_->write_collective(c);
   }
   void abandon(const std::string& reason) noexcept { abandon(*group_, reason); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/memory.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
@@ -146,8 +147,9 @@ class mpi_job {
   /// The same if the rank does not end by the exception that passes.
   void send_if_it_goes_on(int to, mpi_note note) { unsaid_.push_back({to, std::move(note)}); }
   /// It has not.
-  void go_on() {
-    for (; !unsaid_.empty(); unsaid_.pop_back()) send(unsaid_.back().to, unsaid_.back().what);
+  TUTTI_ALWAYS_INLINE void go_on() {
+    if (!unsaid_.empty()) [[unlikely]]
+      say();
   }
   /// Takes in what has been told. Not a collective, and it does not wait.
   void poll() {
@@ -256,6 +258,9 @@ class mpi_job {
     mpi_job* job;
   };
 
+  [[gnu::noinline, gnu::cold]] void say() {
+    for (; !unsaid_.empty(); unsaid_.pop_back()) send(unsaid_.back().to, unsaid_.back().what);
+  }
   /// As MPI's own waiting does not, this gives way to others: there may be more ranks than processors.
   static void wait(MPI_Request& request) {
     for (int done = 0; done == 0;) {

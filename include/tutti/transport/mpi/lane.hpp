@@ -53,6 +53,7 @@ class mpi_lane : public mpi_waiting {
 
   TUTTI_ALWAYS_INLINE void open(const call& c) {
     group_->check();
+    group_->job().go_on();
     call_ = c;
     fingerprint_ = c.fingerprint();
     round_ = -1;

@@ -170,6 +170,13 @@ class mpi_job {
       for (const retired_group& each : retired_)
         if (each.drained) receive_one_in_vain(each.comm);
   }
+  /// One message there, if one has come that nobody receives.
+  [[gnu::noinline]] static void receive_one_in_vain(MPI_Comm comm, int tag = MPI_ANY_TAG) {
+    int there = 0;
+    MPI_Status status;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm, &there, &status), "MPI_Iprobe");
+    if (there != 0) receive_in_vain(status, comm);
+  }
   /// Polls until `done()`, or for so long; whether it was done.
   template <class Done>
   bool poll_until(Done&& done, std::chrono::nanoseconds limit) {
@@ -344,12 +351,6 @@ class mpi_job {
       }
       return;
     }
-  }
-  [[gnu::noinline]] static void receive_one_in_vain(MPI_Comm comm) {
-    int there = 0;
-    MPI_Status status;
-    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &there, &status), "MPI_Iprobe");
-    if (there != 0) receive_in_vain(status, comm);
   }
   [[gnu::noinline]] static void receive_in_vain(const MPI_Status& status, MPI_Comm comm) {
     int bytes = 0;

@@ -280,12 +280,14 @@ class mpi_lane : public mpi_waiting {
       std::terminate();  // MPI goes on reading or writing memory that the caller takes back
     }
   }
-  /// Whoever is at the other end has come, and looks after its end too.
+  /// Whoever is at the other end has come, and looks after its end too: it may give up what it sends here, and wait for
+  /// this rank to receive that, as this rank does for it.
   void finish(MPI_Request& request, bool receives) {
     if (request == MPI_REQUEST_NULL) return;
     if (receives) check_mpi(MPI_Cancel(&request), "MPI_Cancel");
     group_->job().poll_until(
-        [&request] {
+        [&request, this] {
+          mpi_job::receive_one_in_vain(group_->comm(), mpi_tags::payload(index_));
           int done = 0;
           check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
           return done != 0;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -137,4 +138,30 @@ TEST_CASE("a communicator that goes by an exception after the run leaves nothing
   } catch (const std::runtime_error&) {
   }
   CHECK(live_allocations.load() == before);
+}
+
+TEST_CASE("a rank that fails on a part, and is refused all memory to say why, fails it all the same") {
+  if (!counting) return;
+  const deadline limit{60s};
+  std::vector<outcome> ends(2);
+  tutti::run(2, [&](communicator& comm) {
+    auto part = comm.dup();
+    std::vector<int> values(1, 1);
+    tutti::barrier(part);
+    made_by_test = part.rank() == 0;
+    const outcome end = outcome_of([&] {
+      tutti::allreduce<tutti::recursive_doubling>(part, values, tutti::commutative([&](int a, int b) {
+                                                    if (part.rank() == 0) return a + b;
+                                                    elsewhere.end = static_cast<std::size_t>(-1);
+                                                    throw std::bad_alloc();
+                                                  }));
+      tutti::barrier(part);
+    });
+    if (part.rank() == 1) elsewhere.end = 0;
+    made_by_test = false;
+    ends[static_cast<std::size_t>(comm.rank())] = end;
+    CHECK(sum(comm, 1) == 2);
+  });
+  CHECK(ends[0] == outcome{"peer_failed", "out of memory: peer failed", 1});
+  CHECK(ends[1].kind == "other");
 }

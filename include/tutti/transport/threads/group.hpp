@@ -137,8 +137,11 @@ class threads_group {
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() { why().raise(); }
   /// The group becomes unusable; the first reason stays. Wakes everyone.
-  [[gnu::noinline, gnu::cold]] void fail(failure f) {
-    if (!is_whole()) f.text += of_members({members_.data(), members_.size()});
+  [[gnu::noinline, gnu::cold]] void fail(failure f) noexcept {
+    if (!is_whole()) try {
+        f.text += of_members({members_.data(), members_.size()});
+      } catch (...) {  // no memory: it says less
+      }
     {
       const std::lock_guard lock(mutex_);
       if (failed_.load(std::memory_order_relaxed)) return;

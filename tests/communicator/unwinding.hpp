@@ -254,6 +254,40 @@ void catch_past_pending_on_duplicate(Comm& comm) {
   throw std::logic_error(ended.kind + ": " + ended.text);
 }
 
+/// Rank 1 begins a collective of a duplicate, which the others come to later, and catches what it throws past that:
+/// past the duplicate too, or that goes after it. Throws something else where the others do not hear that there.
+template <class Comm>
+void catch_past_communicator(Comm& comm, bool passes_both) {
+  std::vector<int> data(20'000, 1);
+  std::vector<int> word(1, 1);
+  const auto begin = [&](Comm& part) {
+    return tutti::iallreduce<tutti::ring>(part, std::span<int>(data), std::plus{});
+  };
+  const auto throw_past = [&](Comm& part) {
+    auto pending = begin(part);
+    throw std::logic_error("that is dealt with");
+  };
+  const outcome ended = outcome_of([&] {
+    auto part = comm.dup();
+    if (comm.rank() != 1) {
+      tutti::recv(comm, 1, word);
+      begin(part).wait();
+    } else if (passes_both) {
+      throw_past(part);
+    } else {
+      CHECK(outcome_of([&] { throw_past(part); }).kind == "other");
+    }
+  });
+  for (const int other : {0, 2})
+    if (comm.rank() == 1) tutti::send(comm, other, word);
+  tutti::barrier(comm);
+  if (comm.rank() == 1) return;
+  if (ended.kind == "peer_failed" && ended.peer == 1 &&
+      contains(ended.text, passes_both ? "rank 1 left while rank " : "destroyed before it had finished"))
+    return;
+  throw std::logic_error(ended.kind + ": " + ended.text);
+}
+
 /// What a rank came to by that. Rank 1 may hear of it when its function has returned.
 inline void check_caught(int rank, const outcome& ended) {
   CAPTURE(rank);
@@ -275,6 +309,12 @@ void check_all_caught(Run&& run) {
   }
   const process_outcomes alone = run(3, [](auto& comm, rank_report&) { catch_past_pending_on_duplicate(comm); });
   for (int rank = 0; rank < 3; ++rank) CHECK(alone.on(rank) == outcome{});
+  for (const bool passes_both : {true, false}) {
+    CAPTURE(passes_both);
+    const process_outcomes gone =
+        run(3, [passes_both](auto& comm, rank_report&) { catch_past_communicator(comm, passes_both); });
+    for (int rank = 0; rank < 3; ++rank) CHECK(gone.on(rank) == outcome{});
+  }
 }
 
 }  // namespace test

@@ -56,7 +56,8 @@ struct pending_operation : in_progress {
 /// Destroying one that has not finished is an error that fails its communicator, and no other (it neither blocks nor
 /// throws): the other ranks throw `peer_failed` there. Where an exception passes it, the buffers are this rank's again
 /// at once, and the others hear of that exception if it leaves the function that was given `comm`; else the
-/// communicator fails when the rank next waits in a collective of any of its communicators, or its function returns.
+/// communicator fails when it ends, when the rank next waits in a collective of any of its communicators, or when its
+/// function returns.
 template <class Comm>
 class pending {
   using operation = detail::pending_operation<Comm>;

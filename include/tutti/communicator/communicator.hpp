@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -43,7 +44,12 @@ class communicator {
   communicator(const communicator&) = delete;
   communicator& operator=(const communicator&) = delete;
   ~communicator() {
-    for (pending_lane* const l : pending_lanes_) delete l;
+    // What was given up here nobody fails later. But where an exception passes, that may be what ends the rank.
+    const bool goes_on = std::uncaught_exceptions() <= exceptions_;
+    for (pending_lane* const l : pending_lanes_) {
+      if (l != nullptr && l->in_list() && goes_on) pending_lane::fail(*l);
+      delete l;
+    }
     delete messages_;
     if (progress_ != &own_progress_ && --progress_->users == 0) delete progress_;
   }
@@ -262,6 +268,7 @@ class communicator {
   std::uint64_t started_ = 0;
   pending_lane* pending_lanes_[max_pending] = {};
   message_lane* messages_ = nullptr;
+  int exceptions_ = std::uncaught_exceptions();  // under way when it was made
   rank_progress own_progress_;
   rank_progress* progress_ = &own_progress_;
   cost_table costs_[max_choices] = {};

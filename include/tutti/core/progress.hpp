@@ -29,6 +29,7 @@ struct in_progress {
     next_ = previous_ = nullptr;
   }
   in_progress* next() const { return next_; }
+  bool in_list() const { return previous_ != nullptr; }
 
  private:
   in_progress* next_ = nullptr;

@@ -512,6 +512,32 @@ TEST_CASE("an abandoned lane's memory is neither read nor written any more") {
   CHECK(s.read_some().empty());
 }
 
+TEST_CASE("of a lane that is withdrawn no frame is sent that has not begun, copied or not, and the others go on") {
+  const bytes large = payload(100'000, 1);
+  const bytes small = payload(700, 2);
+  const bytes other = payload(10, 3);
+  for (const bool begun : {false, true}) {
+    CAPTURE(begun);
+    tested t(false, 4096);
+    bytes expected;
+    const auto expect = [&](const bytes& one) { expected.insert(expected.end(), one.begin(), one.end()); };
+    bytes first = large;
+    if (!begun) CHECK_FALSE(send(t.connection, 1, large));
+    CHECK_FALSE(send(t.connection, 0, first));
+    CHECK(send(t.connection, 0, small, true));
+    CHECK(send(t.connection, 1, other, true));
+    t.connection.withdraw(0);
+    std::fill(first.begin(), first.end(), std::byte{0});
+    expect(frame(begun ? 0 : 1, large));
+    expect(frame(1, other));
+    CHECK(t.read_all(expected.size()) == expected);
+    CHECK(t.connection.flush());
+    CHECK(t.read_some().empty());
+    CHECK(t.connection.sent(0));
+    CHECK_FALSE(t.connection.broken());
+  }
+}
+
 TEST_CASE("where there is no memory for what comes nothing more is read, nor anything that was not") {
   if (!counting) return;
   // 600 messages that nobody has asked for, on eight lanes that pause when they are too many, then the one that is.

@@ -683,7 +683,7 @@ TEST_CASE("a peer that was asked to pause may go on when the communicator is gon
   CHECK(t.connection.groups_known() == 0);
 }
 
-TEST_CASE("what a communicator still had to send is sent if it was copied, and what has begun is copied and ended") {
+TEST_CASE("what a communicator that ends still had to send is sent if it was copied, and what has begun is ended") {
   for (const bool leaves : {false, true}) {
     CAPTURE(leaves);
     tested t(4096);
@@ -710,11 +710,12 @@ TEST_CASE("what a communicator still had to send is sent if it was copied, and w
     }
     const bytes part = t.read();
     all.insert(all.end(), part.begin(), part.end());
-    REQUIRE(all.size() == 3 * tcp_header::size + 100'020);
+    const std::size_t copied = leaves ? tcp_header::size + small.size() : 0;  // of one that has failed it is not needed
+    REQUIRE(all.size() == 2 * tcp_header::size + 100'010 + copied);
     CHECK(all[tcp_header::size] == std::byte{1});
     CHECK(all[tcp_header::size + 99'999] == std::byte{1});
-    CHECK(all[2 * tcp_header::size + 100'000] == std::byte{2});
-    CHECK(tutti::detail::decode_tcp_header(all.data() + 2 * tcp_header::size + 100'010).lane == 0);
+    if (leaves) CHECK(all[2 * tcp_header::size + 100'000] == std::byte{2});
+    CHECK(tutti::detail::decode_tcp_header(all.data() + tcp_header::size + 100'000 + copied).lane == 0);
     CHECK(t.connection.sent(0));
     CHECK(t.connection.sent(lane));
     CHECK_FALSE(t.connection.broken());

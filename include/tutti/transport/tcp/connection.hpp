@@ -178,7 +178,8 @@ class basic_tcp_connection {
     tcp_lane_end* const end = reader_.find(lane);
     if (end == nullptr) return;
     reader_.forget(lane);
-    if (!output_.release(lane, lane)) write_error_ = EPIPE;
+    // One frame less would be a message of another size for the peer: none that has not begun is sent.
+    if (!output_.drop(lane) && !output_.release(lane, lane)) write_error_ = EPIPE;
     end->unsent = output_.count(lane);
   }
   /// This rank leaves that communicator: what has been copied is still sent, what still comes is forgotten.

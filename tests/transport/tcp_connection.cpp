@@ -480,8 +480,7 @@ TEST_CASE("an abandoned lane's memory is neither read nor written any more") {
     t.write(frame(1, payload(7, 1)));
     t.connection.advance();
     receive other(t.connection, 1, payload(7, 1));
-    CHECK_FALSE(other.done(t.connection));  // the stream cannot go on
-    CHECK(t.connection.ended());
+    CHECK(other.done(t.connection));
     CHECK(awaited.memory == then);
   }
   // Not yet begun: other lanes go on.
@@ -535,6 +534,24 @@ TEST_CASE("of a lane that is withdrawn no frame is sent that has not begun, copi
     CHECK(t.read_some().empty());
     CHECK(t.connection.sent(0));
     CHECK_FALSE(t.connection.broken());
+  }
+}
+
+TEST_CASE("a lane is withdrawn in the middle of a message that comes in, and the others go on") {
+  for (const std::size_t size : {std::size_t{100}, std::size_t{50'000}}) {
+    tested t;
+    receive awaited(t.connection, 0, payload(size, 1));
+    const bytes all = frame(0, payload(size, 1));
+    t.write({all.begin(), all.begin() + 60});
+    CHECK_FALSE(awaited.done(t.connection));
+    t.connection.withdraw(0);
+    const bytes then = awaited.memory;
+    receive other(t.connection, 1, payload(7, 1));
+    t.write({all.begin() + 60, all.end()});
+    t.write(frame(1, payload(7, 1)));
+    CHECK(other.done(t.connection));
+    CHECK_FALSE(t.connection.broken());
+    CHECK(awaited.memory == then);
   }
 }
 

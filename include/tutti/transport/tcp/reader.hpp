@@ -65,14 +65,13 @@ class tcp_reader {
     if (!l.seen) --unseen_;
     return l.seen = true;
   }
-  /// It has been taken from where it was asked for, or is not wanted any more: then what still comes of it has no place
-  /// to go. Where that means that the whole group has failed, nothing more can be read; else it is forgotten.
+  /// It has been taken from where it was asked for, or is not wanted any more: what still comes of it is forgotten.
   void forget(std::uint64_t id) noexcept {
     tcp_lane_end* const asked = find(id);
     if (asked == nullptr || asked->to == nullptr) return;
     tcp_lane_end& l = *asked;
     if (left_ != 0 && to_ != nullptr && lane_ == &l) [[unlikely]]
-      interrupt(id);
+      skip();
     forget(l);
   }
   /// This rank leaves that communicator.
@@ -176,12 +175,6 @@ class tcp_reader {
   void skip() noexcept {
     lane_ = nullptr;
     to_ = nullptr;
-  }
-  [[gnu::noinline, gnu::cold]] void interrupt(std::uint64_t id) noexcept {
-    if (tcp_lane_id::group(id) == 0)
-      abandoned_ = true;
-    else
-      skip();
   }
   void forget(tcp_lane_end& l) noexcept {
     if (!l.arrived)

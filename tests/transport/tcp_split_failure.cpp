@@ -73,38 +73,49 @@ void on_ranks(const std::function<void(comm_type&)>& work) {
 
 TEST_CASE("a rank that fails at the end of a division is missed by those who have ended it, and by nobody else") {
   const deadline limit{60s};
-  std::vector<outcome> ends(2);
-  event divided, told;
-  std::chrono::steady_clock::duration waited{};
-  on_ranks([&](comm_type& comm) {
-    const int me = comm.rank();
-    auto pair = comm.split(me / 2);
-    auto others = comm.split(me == 0 ? 0 : 1);
-    if (me == 0) {
-      auto part = pair.dup();
-      divided.set();
-      const auto begin = std::chrono::steady_clock::now();
-      ends[0] = outcome_of([&] { tutti::barrier(part); });
-      waited = std::chrono::steady_clock::now() - begin;
-      told.set();
-    } else if (me == 1) {
-      before_the_end = [&] {
-        divided.wait();
-        throw std::runtime_error("no shoes");
-      };
-      ends[1] = outcome_of([&] { const auto part = pair.dup(); });
-      told.wait();
+  for (const int bad : {1, 0}) {
+    for (const bool goes_on : {false, true}) {
+      CAPTURE(bad);
+      CAPTURE(goes_on);
+      const int good = 1 - bad;
+      outcome failed, missed;
+      event divided, entered, told;
+      std::chrono::steady_clock::duration waited{};
+      on_ranks([&](comm_type& comm) {
+        const int me = comm.rank();
+        auto pair = comm.split(me / 2);
+        auto others = comm.split(me == good ? 0 : 1);
+        if (me == good) {
+          auto part = pair.dup();
+          divided.set();
+          if (goes_on) entered.wait();
+          const auto begin = std::chrono::steady_clock::now();
+          missed = outcome_of([&] { tutti::barrier(part); });
+          waited = std::chrono::steady_clock::now() - begin;
+          told.set();
+        } else if (me == bad) {
+          before_the_end = [&] {
+            divided.wait();
+            throw std::runtime_error("no shoes");
+          };
+          failed = outcome_of([&] { const auto part = pair.dup(); });
+          if (!goes_on) told.wait();
+        }
+        // Of those it may have the number that the bad one has missed.
+        auto next = others.dup();
+        CHECK(sum(next, 1) == others.size());
+        if (me == bad) entered.set();
+        told.wait();
+        CHECK(sum(next, 1) == others.size());
+        CHECK(sum(comm, 1) == 3);
+        auto again = comm.dup();
+        CHECK(sum(again, 1) == 3);
+      });
+      CHECK(failed == outcome{"other", "no shoes", -1});
+      check_missed(missed, bad);
+      CHECK(waited < 4s);  // nobody waited for a heartbeat, which is longer
     }
-    // Of those it may have the number that rank 1 has missed.
-    auto next = others.dup();
-    CHECK(sum(next, 1) == others.size());
-    CHECK(sum(comm, 1) == 3);
-    auto again = comm.dup();
-    CHECK(sum(again, 1) == 3);
-  });
-  CHECK(ends[1] == outcome{"other", "no shoes", -1});
-  check_missed(ends[0], 1);
-  CHECK(waited < 4s);  // nobody waited for a heartbeat, which is longer
+  }
 }
 
 TEST_CASE("a rank that finds the communicator failed of which all have agreed to make another is missed in that") {

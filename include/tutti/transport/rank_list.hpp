@@ -5,6 +5,7 @@
 #include <tutti/core/message.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,16 @@ void list_ranks(message& text, int size, Listed&& listed) {
     before = ", ";
     rank = last;
   }
+}
+
+/// A number that is the same for the same ranks in the same order (up to 64-bit hash collisions).
+inline std::uint64_t hash_of_ranks(std::span<const int> ranks) noexcept {
+  std::uint64_t h = ranks.size();
+  for (const int rank : ranks) {
+    h = (h ^ static_cast<std::uint32_t>(rank)) * 0xD6E8FEB86659FD93ULL;
+    h ^= h >> 32;
+  }
+  return h;
 }
 
 /// What is added to a text in which ranks are those of a subgroup: " (ranks of a communicator of ranks 5, 1-3)".

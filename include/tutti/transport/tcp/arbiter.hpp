@@ -190,7 +190,7 @@ class tcp_arbiter {
     });
     control_message verdict = control_message::of(control_kind::verdict, f);
     verdict.group = about.group;
-    verdict.number = static_cast<std::uint64_t>(about.members->front());
+    verdict.fingerprint = hash_of_members(about);
     for (const int rank : *about.members)
       if (!at(rank).gone) out_->tell(rank, verdict);
   }
@@ -296,12 +296,12 @@ class tcp_arbiter {
   bool differ_in_part() {
     std::sort(kept_.begin(), kept_.end(), [](const end_of_part& a, const end_of_part& b) {
       if (a.group != b.group) return b.group > a.group;  // clang takes another group for a template
-      return a.members->front() != b.members->front() ? a.members->front() < b.members->front() : a.rank < b.rank;
+      return *a.members != *b.members ? *a.members < *b.members : a.rank < b.rank;
     });
     for (std::size_t i = 1; i < kept_.size(); ++i) {
       const end_of_part& one = kept_[i - 1];
       const end_of_part& other = kept_[i];
-      if (one.group != other.group || one.members->front() != other.members->front()) continue;
+      if (one.group != other.group || *one.members != *other.members) continue;
       if (one.number == other.number && one.fingerprint == other.fingerprint) continue;
       control_message why;
       why.peer = other.rank;
@@ -325,11 +325,8 @@ class tcp_arbiter {
       return 0;
     }
     questions_.push_back({ticket, what, from, why, {}});
-    control_message m;
-    m.kind = control_kind::asks;
-    m.group = why.group;
-    m.ticket = ticket;
-    m.number = whole;
+    control_message m{.kind = control_kind::asks, .ticket = ticket, .number = whole, .group = why.group};
+    m.fingerprint = hash_of_members(why);
     for (const int rank : ranks)
       questions_.back().answers.push_back({rank, at(rank).gone, why.group == 0 ? at(rank).last : 0, {}, nullptr});
     for (const int rank : ranks)

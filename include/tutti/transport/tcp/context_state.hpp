@@ -93,12 +93,14 @@ class tcp_part_state : public tcp_context_state {
   tcp_part_state(std::uint32_t number, member_list members)
       : number_(number),
         ends_(members.size(), "who has left a communicator"),
-        members_(std::make_shared<const member_list>(std::move(members))) {}
+        members_(std::make_shared<const member_list>(std::move(members))),
+        hash_(hash_of_ranks(*members_)) {}
 
   std::uint32_t number() const { return number_; }
   const std::shared_ptr<const member_list>& members() const { return members_; }
-  /// No rank is in two of one number, so that this and the number tell which it is.
-  int first() const { return members_->front(); }
+  /// Of the members. No rank is in two of one number, but it may have missed one, and be in another: this and the
+  /// number tell which it is.
+  std::uint64_t hash() const { return hash_; }
 
   /// The whole group has failed of that, and so has this.
   [[gnu::cold]] void fail_with_group(const failure& f) noexcept { fail(told_to_members(f, *members_)); }
@@ -142,6 +144,7 @@ class tcp_part_state : public tcp_context_state {
   std::uint32_t number_;
   owned_array<ending> ends_;
   std::shared_ptr<const member_list> members_;
+  std::uint64_t hash_;
   departure departure_;
 };
 

@@ -28,8 +28,8 @@ namespace tutti::detail {
 /// connection carries a sign of life every quarter of the heartbeat, both ways. If rank 0 ends or is silent for too
 /// long, every rank finds that out for itself. `Owner` is told, on that thread:
 ///
-/// - `decided(failure)`: the group has failed, of that; once; `decided(part, first, failure)`: that communicator has,
-///   whose first member is that rank;
+/// - `decided(failure)`: the group has failed, of that; once; `decided(part, members, failure)`: that communicator has,
+///   whose members have that hash;
 /// - `left(rank, last, fingerprint)`: that rank has left, and what it called last; `left(part, rank, last, given)`: it
 ///   has left that communicator, when it had written so many bytes for this one;
 /// - `parted()`: all ranks have left, and have called the same; once, and not if the group has failed;
@@ -190,7 +190,7 @@ class tcp_control {
         return true;
       case control_kind::verdict:
         if (m.group != 0)
-          owner_->decided(m.group, static_cast<int>(m.number), m.reason());
+          owner_->decided(m.group, m.fingerprint, m.reason());
         else
           conclude(m.reason());
         return true;
@@ -212,7 +212,9 @@ class tcp_control {
     m.ticket = question.ticket;
     m.text = owner_->trouble();
     const bool to_come = question.group != 0 && owner_->is_to_come(question.group);  // asked first, as below
-    const auto part = question.group == 0 ? nullptr : owner_->part(question.group);
+    auto part = question.group == 0 ? nullptr : owner_->part(question.group);
+    const bool another = part != nullptr && part->hash() != question.fingerprint;  // it has missed that one
+    if (another) part = nullptr;
     if (question.group == 0 || part != nullptr) {
       const call_log& log = part == nullptr ? owner_->calls() : part->log;
       m.number = log.last();
@@ -221,7 +223,7 @@ class tcp_control {
         m.calls = part == nullptr ? std::make_shared<recorded_calls>(owner_->messages(), rank_)
                                   : std::make_shared<recorded_calls>(part->messages, part->rank_of(rank_));
       if (m.calls != nullptr && m.calls->size() == 0) m.calls = nullptr;
-    } else if (!to_come) {
+    } else if (!to_come && !another) {
       m.number = control_message::unknown_call;  // it made all its calls, long ago
     }
     report(std::move(m));

@@ -39,14 +39,14 @@ enum class control_kind : std::uint32_t {
              ///< and the calls in the log that was asked for
   goodbye,   ///< `number`, `fingerprint`: the rank has left, and this was its last call
   // The arbiter to a rank:
-  asks,      ///< `group`, `ticket`, `number`: are you there; 1: and what did you call; 2: and what did you send to
-             ///< single ranks
+  asks,      ///< `group`, `fingerprint`, `ticket`, `number`: are you there; 1: and what did you call; 2: and what did
+             ///< you send to single ranks; where the members have that hash
   watches,   ///< `group`, `peer`, `number`, `fingerprint`, `ticket`: that rank waits for you, in that call; as above
   missed,    ///< `peer`, `number`: that rank waits for bytes of yours, after so many
   written,   ///< `peer`, `number`: that rank has written so many bytes for you
   has_left,  ///< `group`, `peer`, `number`, `ticket`: that rank has left, after that call; a communicator, when it had
              ///< written so many bytes for you
-  verdict,   ///< `group`, `number`, `code`, `peer`, `text`: why it has failed, whose first member is that rank
+  verdict,   ///< `group`, `fingerprint`, `code`, `peer`, `text`: why it has failed; whose members have that hash
   farewell,  ///< all have left, and have called the same
   // A rank to the arbiter:
   keeps,   ///< `group`, `members`, `number`, `fingerprint`: the rank is about to leave with that communicator, and this

@@ -83,9 +83,9 @@ class tcp_group_state : public tcp_context_state {
     parts.fail_all(f);
     ring();
   }
-  /// Nothing but that communicator fails, whose first member is that rank of the whole group.
-  [[gnu::cold]] void fail(std::uint32_t part, int first, const failure& f) noexcept {
-    parts.fail(part, first, f);
+  /// Nothing but that communicator fails, whose members have that hash.
+  [[gnu::cold]] void fail(std::uint32_t part, std::uint64_t members, const failure& f) noexcept {
+    parts.fail(part, members, f);
     ring();
   }
   void part() noexcept { end(); }

@@ -3,10 +3,12 @@
 
 // Which communicator a message of the control plane is about: the whole group, or some of its ranks.
 
+#include <tutti/transport/rank_list.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <vector>
 
@@ -47,9 +49,13 @@ inline std::vector<int> ranks_of(const control_message& m, int size) {
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
-/// No rank is in two communicators of one number.
+/// A rank may have missed one of a number, and be in another.
 inline bool same_communicator(const control_message& one, const control_message& other) {
-  return one.group == other.group && (one.group == 0 || one.members->front() == other.members->front());
+  return one.group == other.group && (one.group == 0 || *one.members == *other.members);
+}
+/// Tells those who know its number which it is; 0 where no members are listed.
+inline std::uint64_t hash_of_members(const control_message& m) {
+  return m.members == nullptr ? 0 : hash_of_ranks(*m.members);
 }
 
 }  // namespace tutti::detail

@@ -38,7 +38,7 @@ class tcp_part_list {
       throw;
     }
     for (const verdict& v : early_)
-      if (v.number == made->number() && v.first == made->first()) made->fail(v.why);
+      if (v.number == made->number() && v.members == made->hash()) made->fail(v.why);
     std::erase_if(early_, [&](const verdict& v) { return v.number < numbers_.next(); });
   }
   /// One that could not be made.
@@ -83,15 +83,15 @@ class tcp_part_list {
     if (parent == 0 || numbers_.of(parent) == tcp_group_numbers::standing::to_come) return true;
     return numbers_.of(parent) == tcp_group_numbers::standing::there && !(*place_of(parent))->failed();
   }
-  /// One has failed, also if this rank is not in it yet. `first`: which rank of the whole group its first member is:
-  /// this one may have missed it, and be in another one of that number.
-  void fail(std::uint32_t number, int first, const failure& f) noexcept {
+  /// One has failed, also if this rank is not in it yet. `members`: their hash; this rank may have missed it, and be in
+  /// another one of that number.
+  void fail(std::uint32_t number, std::uint64_t members, const failure& f) noexcept {
     const std::lock_guard lock(mutex_);
     if (const auto at = place_of(number); at != there_.end() && (*at)->number() == number) {
-      if ((*at)->first() == first) (*at)->fail(f);
+      if ((*at)->hash() == members) (*at)->fail(f);
     } else if (numbers_.of(number) == tcp_group_numbers::standing::to_come && early_.size() < most_early) {
       try {
-        early_.push_back({number, first, f});
+        early_.push_back({number, members, f});
       } catch (...) {  // no memory: the rank finds out when it waits there
       }
     }
@@ -106,7 +106,7 @@ class tcp_part_list {
 
   struct verdict {
     std::uint32_t number;
-    int first;
+    std::uint64_t members;  // their hash
     failure why;
   };
 

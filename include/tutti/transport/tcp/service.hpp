@@ -130,14 +130,14 @@ class tcp_service {
   /// The same of a failure of one communicator.
   void fail(const tcp_part_state& part, const failure& f, std::chrono::milliseconds patience) noexcept {
     attempt([&] {
-      asio::post(io_, [this, group = part.number(), first = part.first(), members = part.members(), f, patience] {
+      asio::post(io_, [this, group = part.number(), hash = part.hash(), members = part.members(), f, patience] {
         control_message m = control_message::of(control_kind::failed, f);
         m.group = group;
         m.members = members;
         control_.report(std::move(m));
         const auto timer = std::make_shared<asio::steady_timer>(io_, patience);
-        timer->async_wait([this, timer, group, first, f](const asio::error_code& wrong) {
-          if (!wrong) state_->fail(group, first, f);
+        timer->async_wait([this, timer, group, hash, f](const asio::error_code& wrong) {
+          if (!wrong) state_->fail(group, hash, f);
         });
       });
     });
@@ -225,7 +225,7 @@ class tcp_service {
     door_.close();
     state_->fail(f);
   }
-  void decided(std::uint32_t part, int first, const failure& f) { state_->fail(part, first, f); }
+  void decided(std::uint32_t part, std::uint64_t members, const failure& f) { state_->fail(part, members, f); }
   void left(std::uint32_t part, int rank, std::uint64_t last, std::uint64_t given) {
     if (const auto there = state_->parts.find(part)) there->leave(rank, last, given);
     state_->ring();

@@ -123,6 +123,27 @@ TEST_CASE("C16: a rank that comes after the limit says where it looked in vain")
                     ": Connection refused; has rank 0 started, and is master (MASTER_ADDR, MASTER_PORT) its address?"});
 }
 
+TEST_CASE("C16: a rank that came in vain says what was wrong before, too, where that was something else") {
+  const deadline limit(30s);
+  const no_leak descriptors;
+  listening_socket there;
+  tcp_options job = job_of(6, there.master);
+  job.start_timeout = 400ms;
+  ranks_meeting ranks;
+  ranks.start(rank_of(job, 5));
+  for (int i = 0; i < 2; ++i) {  // whoever listens there ends what comes
+    const descriptor_owner taken(accept(there.socket.get(), nullptr, nullptr));
+    CHECK(taken);
+    char hello = 0;
+    CHECK(recv(taken.get(), &hello, 1, 0) == 1);
+  }
+  there.socket.reset();
+  const outcome ended = ranks.join().front();
+  CHECK(ended.kind == "timed_out");
+  CHECK(contains(ended.text, there.master + ": Connection refused"));
+  CHECK(contains(ended.text, "; before that: " + there.master + ": the connection was closed without an answer"));
+}
+
 TEST_CASE("C16: a rank that comes just before the limit is in time") {
   const deadline limit(30s);
   const no_leak descriptors;

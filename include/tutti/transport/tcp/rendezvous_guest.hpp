@@ -29,6 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -79,13 +80,13 @@ class tcp_rendezvous_guest {
     for (;;) {
       std::vector<asio::ip::address> addresses;
       const asio::error_code wrong = resolve_host(io_, plan_.master.host, until_, resolver_, addresses);
-      const std::string before = std::exchange(trouble_, {});
+      remember(std::exchange(trouble_, {}));
       if (wrong) trouble_ = message() << "the name " << plan_.master.host << " cannot be resolved: " << wrong.message();
       const std::chrono::nanoseconds patience = times.attempt();
       for (const asio::ip::address& address : addresses) {
         if (try_host({address, static_cast<asio::ip::port_type>(plan_.master.port)}, patience)) return;
         if (std::chrono::steady_clock::now() < until_) continue;
-        if (!before.empty()) trouble_ = before;  // it says more than the attempt that there was no time for
+        if (!earlier_.empty()) trouble_ = earlier_.front();  // there was no time for this attempt
         break;
       }
       if (std::chrono::steady_clock::now() >= until_) in_vain();
@@ -93,6 +94,14 @@ class tcp_rendezvous_guest {
       const auto pause = times.pause();
       pause_for(io_, pause < left ? pause : left);
     }
+  }
+  /// The last round may say little, as where rank 0 has just given up too.
+  void remember(std::string trouble) {
+    constexpr std::size_t most = 4;
+    if (trouble.empty()) return;
+    std::erase(earlier_, trouble);
+    earlier_.push_front(std::move(trouble));
+    if (earlier_.size() > most) earlier_.pop_back();
   }
   bool try_host(const asio::ip::tcp::endpoint& endpoint, std::chrono::nanoseconds patience) {
     tcp_hello hello;
@@ -236,8 +245,10 @@ class tcp_rendezvous_guest {
   [[noreturn]] void in_vain() {
     message text = tcp_text(options_);
     text << "no answer of " << rank_0() << " for " << static_cast<long long>(options_.start_timeout.count())
-         << " ms: " << (trouble_.empty() ? std::string("it has no address") : trouble_)
-         << "; has rank 0 started, and is master (MASTER_ADDR, MASTER_PORT) its address?";
+         << " ms: " << (trouble_.empty() ? std::string("it has no address") : trouble_);
+    for (const std::string& before : earlier_)
+      if (before != trouble_) text << "; before that: " << before;
+    text << "; has rank 0 started, and is master (MASTER_ADDR, MASTER_PORT) its address?";
     if (short_) throw resource_error(text << "; meanwhile " << shortage_text(short_));
     throw timed_out(0, text);
   }
@@ -254,8 +265,9 @@ class tcp_rendezvous_guest {
   typename Security::socket host_;
   asio::ip::tcp::endpoint found_at_;
   bool came_again_ = false;
-  std::string trouble_;     // what went wrong at each address in the last round
-  asio::error_code short_;  // what the system was short of
+  std::string trouble_;              // what went wrong at each address in the last round
+  std::deque<std::string> earlier_;  // the same of rounds before, each once, the latest first
+  asio::error_code short_;           // what the system was short of
 };
 
 }  // namespace tutti::detail

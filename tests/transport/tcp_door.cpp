@@ -145,14 +145,14 @@ TEST_CASE("a connection is made on first use, in either direction") {
   const no_leak descriptors;
   house h(4);
   h.start();
-  const int before = open_descriptors();
+  const int before = open_sockets();
   h[1].door().connect(3);
   check_connected(h[1], 1, h[3], 3);
   h[2].door().connect(0);
   check_connected(h[2], 2, h[0], 0);
   h[0].door().connect(3);
   check_connected(h[0], 0, h[3], 3);
-  CHECK(open_descriptors() == before + 6);
+  CHECK(open_sockets() == before + 6);
   asio::ip::tcp::no_delay no_delay;
   h[0].socket(3).get_option(no_delay);
   CHECK(no_delay.value());

@@ -147,12 +147,8 @@ void run_hierarchical_rank(const tcp_options& options, F& f) {
     TUTTI_FAULT_POINT("hierarchical.farewell");
     all.part();
     here->leave(here->rank());  // nobody waits for it any more
-  } catch (const std::exception& e) {
-    fail(e.what());
-    throw;
   } catch (...) {
-    fail("an exception that is no std::exception");
-    throw;
+    tell_and_rethrow(fail);
   }
 }
 

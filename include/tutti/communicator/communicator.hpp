@@ -106,8 +106,8 @@ class communicator {
   ///
   /// It may end before or after this one, and at any time when this rank has no collective pending on it; those who
   /// still wait for this rank on it throw `peer_failed`: where it has gone while an exception passed, within about a
-  /// second, unless they hear before that the rank's function has thrown. Costs an allgather of 12 bytes by `bruck`:
-  /// ceil(log2 p) rounds.
+  /// second, over MPI with the rank's next call, unless they hear before that the rank's function has thrown. Costs an
+  /// allgather of 12 bytes by `bruck`: ceil(log2 p) rounds.
   ///
   /// Throws `usage_error`, before anything is sent, if the colour is negative; `resource_error` if the system refuses
   /// memory. Where it throws on some ranks only, the others may get their ends of the new communicator, and throw

@@ -72,11 +72,12 @@ struct call {
   /// A number that is the same on every rank exactly if this call and all before it fit together (up to 64-bit hash
   /// collisions). It rides in every message.
   TUTTI_ALWAYS_INLINE constexpr std::uint64_t fingerprint() const {
-    std::uint64_t h = (history ^ signature->hash) + (sequence * 0x9E3779B97F4A7C15ULL);
-    h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;
-    h ^= count + 0x9E3779B97F4A7C15ULL * (static_cast<std::uint64_t>(root) + 2);
-    h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ULL;
-    return h ^ (h >> 32);
+    // What is known before the call goes into one factor, what comes with it into the other: it waits for one product.
+    constexpr std::uint64_t odd = 0x9E3779B97F4A7C15ULL;
+    const std::uint64_t before = (history ^ signature->hash) + sequence * odd;
+    const std::uint64_t with = count + (static_cast<std::uint64_t>(root) + 2) * odd;
+    const product p = static_cast<product>(before) * with;
+    return static_cast<std::uint64_t>(p) ^ static_cast<std::uint64_t>(p >> 64);
   }
 
   /// The call in words: "allreduce of 100 x float (4 bytes each) with std::plus<void> by ring, call 7 at
@@ -97,6 +98,9 @@ struct call {
     text << " by " << signature->algorithm << ", call " << sequence << " at " << where.file << ":" << where.line;
     return text;
   }
+
+ private:
+  __extension__ using product = unsigned __int128;
 };
 
 }  // namespace tutti

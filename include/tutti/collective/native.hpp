@@ -69,7 +69,8 @@ TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int ro
       own.open(make_call<C, native, T, Op>(comm, count, root, where));
       f(own);
     } catch (...) {
-      abandon(own);
+      auto failed = comm.transport().native_collectives();  // `own` stays in registers
+      abandon(failed);
     }
   }
 }

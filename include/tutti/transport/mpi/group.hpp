@@ -163,7 +163,7 @@ class mpi_group : public mpi_listener {
   TUTTI_ALWAYS_INLINE void write_collective(const call& c) {
     log_.write(c);
     if (looks_.any_for_calls()) [[unlikely]]
-      compare(c);
+      compare_last_call();
   }
 
   call last_call() const { return log_.read(log_.last()); }
@@ -357,9 +357,9 @@ class mpi_group : public mpi_listener {
     const call mine = log_.read(l.sequence);
     if (mine.signature != nullptr && mine.fingerprint() != l.fingerprint) tell_calls(l.from);
   }
-  /// A copy of the call, which need not be in memory where nobody waits.
-  [[gnu::noinline, gnu::cold]] void compare(call c) {
-    looks_.called(c, [this](int from) { tell_calls(from); });
+  /// Reads it from the log: it need not be in memory besides where nobody waits.
+  [[gnu::noinline, gnu::cold]] void compare_last_call() {
+    looks_.called(last_call(), [this](int from) { tell_calls(from); });
   }
   [[gnu::noinline]] void write_message(call c) {
     messages_.write(c);

@@ -9,28 +9,32 @@
 
 namespace test {
 
-/// How many descriptors this process has open.
-inline int open_descriptors() {
-  int result = -1;  // the one that is counted with
-  DIR* const folder = opendir("/proc/self/fd");
-  if (folder == nullptr) std::abort();
-  while (const dirent* const entry = readdir(folder)) result += entry->d_name[0] != '.';
-  closedir(folder);
-  return result;
-}
-
-/// How many of them are sockets: for where other threads run, which may open others at any time, as the undefined
-/// sanitizer opens a pipe to find out whether memory can be read.
-inline int open_sockets() {
+/// How many descriptors this process has open of which `which(descriptor)` is true.
+template <class Which>
+int count_descriptors(Which&& which) {
   int result = 0;
   DIR* const folder = opendir("/proc/self/fd");
   if (folder == nullptr) std::abort();
   while (const dirent* const entry = readdir(folder)) {
-    struct stat what {};
-    result += entry->d_name[0] != '.' && fstat(std::atoi(entry->d_name), &what) == 0 && S_ISSOCK(what.st_mode);
+    if (entry->d_name[0] == '.') continue;
+    const int descriptor = std::atoi(entry->d_name);
+    result += descriptor != dirfd(folder) && which(descriptor);
   }
   closedir(folder);
   return result;
+}
+
+inline int open_descriptors() {
+  return count_descriptors([](int) { return true; });
+}
+
+/// For where other threads run, which may open others at any time, as the undefined sanitizer opens a pipe to find out
+/// whether memory can be read.
+inline int open_sockets() {
+  return count_descriptors([](int descriptor) {
+    struct stat what {};
+    return fstat(descriptor, &what) == 0 && S_ISSOCK(what.st_mode);
+  });
 }
 
 /// Checks in the end that no descriptor has been left open.

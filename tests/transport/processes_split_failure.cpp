@@ -49,18 +49,6 @@ int sum(Comm& comm, int value) {
   return values[0];
 }
 
-/// What happens on one rank, and others wait for.
-class event {
- public:
-  void set() { ++*count_; }
-  void wait(int times = 1) const {
-    while (count_->load() < times) std::this_thread::yield();
-  }
-
- private:
-  shared_with_children<std::atomic<int>> count_;
-};
-
 void check_missed(const outcome& end, int peer) {
   CHECK(end.kind == "peer_failed");
   CHECK(end.peer == peer);

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -40,6 +41,18 @@ class shared_with_children {
  private:
   std::size_t bytes_;
   T* objects_;
+};
+
+/// What happens on one rank, and others wait for: in this process, and in those that it forks.
+class event {
+ public:
+  void set() { ++*count_; }
+  void wait(int times = 1) const {
+    while (count_->load() < times) std::this_thread::yield();
+  }
+
+ private:
+  shared_with_children<std::atomic<int>> count_;
 };
 
 inline std::int64_t monotonic_now() {

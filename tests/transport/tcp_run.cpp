@@ -8,11 +8,9 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -122,13 +120,13 @@ TEST_CASE("E9 where descriptors run out the error names the limit, at the start 
   if (sanitized) return;  // a sanitizer looks at memory through a pipe, and takes all for invalid where there is none
   const alarm_limit limit(60);
   const tcp_job job{.start_timeout = 1500ms};
-  const shared_with_children<std::atomic<bool>> limited;
+  event limited;
   const auto later = outcomes_on_processes(3, job, [&](comm_type& comm, rank_report&) {
     if (comm.rank() == 2) {
       limit_descriptors(open_descriptors() - 1);
-      *limited = true;
+      limited.set();
     }
-    while (!*limited) sched_yield();  // whoever came before would connect to it
+    limited.wait();  // whoever came before would connect to it
     tutti::barrier(comm);
   });
   for (int rank = 0; rank < 3; ++rank) {

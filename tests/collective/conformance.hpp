@@ -169,7 +169,9 @@ std::vector<std::size_t> block_lengths() {
 
 /// From here on vectors are written past the caches.
 template <class T>
-inline constexpr std::size_t streaming_length = tutti::streaming_bytes / sizeof(T) + 7;
+constexpr std::size_t streaming_length(int ranks) {
+  return tutti::streaming_bytes(ranks) / sizeof(T) + 7;
+}
 
 // ---- Findings -------------------------------------------------------------------------------------------------------
 

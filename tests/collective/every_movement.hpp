@@ -52,10 +52,10 @@ template <tutti::collective C, class Launcher>
 void check_long_movements() {
   for (const int ranks : {2, 3}) {
     const std::vector<int> last{ranks - 1};
-    const values<float> data(ranks, values_for<C>(ranks, streaming_length<float>));
+    const values<float> data(ranks, values_for<C>(ranks, streaming_length<float>(ranks)));
     for_each_algorithm<C>(representative_algorithms{}, ranks, [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
-        check_movement<C, A>(comm, found, data, streaming_length<float>, last);
+        check_movement<C, A>(comm, found, data, streaming_length<float>(ranks), last);
       });
     });
   }

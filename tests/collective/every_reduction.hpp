@@ -31,10 +31,10 @@ template <tutti::collective C, class Launcher, class T, class Algorithms>
 void check_long_reductions(Algorithms chosen) {
   for (const int ranks : {2, 3}) {
     const std::vector<int> last{ranks - 1};
-    const contributions<T, std::plus<>> data(ranks, streaming_length<T>, {});
+    const contributions<T, std::plus<>> data(ranks, streaming_length<T>(ranks), {});
     for_each_algorithm_for<C, T, std::plus<>>(chosen, ranks, [&]<class A>() {
       on_ranks<Launcher>(ranks, [&](auto& comm, findings& found) {
-        check_reduction<C, A>(comm, found, data, streaming_length<T>, last);
+        check_reduction<C, A>(comm, found, data, streaming_length<T>(ranks), last);
       });
     });
   }

@@ -186,7 +186,7 @@ TEST_CASE_TEMPLATE_APPLY(every_reduction, launchers);
 TEST_CASE_TEMPLATE_DEFINE("sums of 16 bits that are written past the caches", Launcher, streaming) {
   if constexpr (!test::sanitized) {
     on_ranks<Launcher>(2, [](auto& comm, findings& found) {
-      const std::size_t n = streaming_length<bfloat16>;
+      const std::size_t n = streaming_length<bfloat16>(2);
       std::vector<bfloat16> mine(n);
       for (std::size_t i = 0; i < n; ++i)
         mine[i] = bfloat16(static_cast<float>((i + 1) % 251) + (comm.rank() == 0 ? 0 : 0.5F));

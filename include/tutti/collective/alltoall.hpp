@@ -32,7 +32,7 @@ TUTTI_ALWAYS_INLINE inline void alltoall(Comm& comm, const T* in, std::span<T> o
       }
       run_schedule(comm, make_call<verb, A, T, no_operation>(comm, out.size(), -1, where), schedule,
                    slot_storage<T, S>(in, out.data(), each, schedule, comm.place(), comm.scratch()), no_operation{},
-                   streams<T>(out.size()));
+                   streams<T>(out.size(), comm.size()));
     });
   }
 }

@@ -11,6 +11,7 @@
 #include <tutti/core/type_name.hpp>
 #include <tutti/schedule/algorithm.hpp>
 
+#include <climits>
 #include <cstddef>
 #include <functional>
 #include <iterator>
@@ -224,7 +225,8 @@ TUTTI_ALWAYS_INLINE inline void run_schedule(Comm& comm, const call& c, const S&
   auto& lane = comm.lane();
   try {
     lane.open(c);
-    round_memory<Storage, Op> memory{storage, op, comm.scratch(), policy_for<Comm, S>(streaming), S::overlapping};
+    round_memory<Storage, Op> memory{storage, op, comm.scratch(), policy_for<Comm, S>(streaming),
+                                     S::overlapping};
     execution<S, Storage, Op> execution(schedule, comm.place(), memory);
     waiting<Comm> wait{comm, lane};
     execution.advance(lane, wait);
@@ -235,8 +237,9 @@ TUTTI_ALWAYS_INLINE inline void run_schedule(Comm& comm, const call& c, const S&
 }
 
 template <class T>
-bool streams(std::size_t count) {
-  return count >= streaming_bytes / sizeof(T);
+constexpr bool streams(std::size_t count, int ranks) {
+  constexpr std::size_t always = streaming_bytes(INT_MAX) / sizeof(T);
+  return count >= always && count >= streaming_bytes(ranks) / sizeof(T);
 }
 
 }  // namespace tutti::detail

@@ -25,7 +25,7 @@ TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, s
       const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(T));
       run_schedule(comm, make_call<C, A, T, no_operation>(comm, count, root, where), schedule,
                    storage_for<T, S>(memory, count, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),
-                   no_operation{}, streams<T>(count));
+                   no_operation{}, streams<T>(count, comm.size()));
     });
   }
 }

@@ -114,10 +114,11 @@ call incoming_call(Comm& comm, int from, std::size_t count, call_site where) {
 }
 
 /// Who only sends has nothing to wait for; who receives as well waits for others anyway.
-template <class Comm, class T>
-constexpr policy message_policy(std::size_t count, bool exchanges) {
+template <class T, class Comm>
+policy message_policy(const Comm& comm, std::size_t count, bool exchanges) {
   using transport = typename Comm::transport_type;
-  return {transport::pack_bytes, exchanges ? transport::exchange_copy_bytes : transport::copy_bytes, streams<T>(count)};
+  return {transport::pack_bytes, exchanges ? transport::exchange_copy_bytes : transport::copy_bytes,
+          streams<T>(count, comm.size())};
 }
 
 template <class Out, class In>
@@ -138,7 +139,7 @@ void copy_to_itself(place at, std::span<const Out> out, std::span<In> in) {
   if constexpr (std::is_same_v<Out, In>) {
     if (out.size() != in.size()) [[unlikely]]
       refuse(at, verb, message() << "sends itself " << out.size() << " elements, receives " << in.size());
-    if (!out.empty()) copy_elements(in.data(), out.data(), out.size(), streams<In>(in.size()));
+    if (!out.empty()) copy_elements(in.data(), out.data(), out.size(), streams<In>(in.size(), at.size));
   } else {
     refuse(at, verb, message() << "sends itself " << type_name<Out>() << ", receives " << type_name<In>());
   }
@@ -162,11 +163,11 @@ void sendrecv(Comm& comm, std::optional<int> to, std::span<const Out> out, std::
     call sent;
     if (to) {
       sent = outgoing_call<verb, Out>(comm, *to, out.size(), where);
-      post_message<Comm, Out>(comm, lane, sent, {*to, out}, message_policy<Comm, Out>(out.size(), from.has_value()));
+      post_message<Comm, Out>(comm, lane, sent, {*to, out}, message_policy<Out>(comm, out.size(), from.has_value()));
     }
     if (!from) return;
     take_message<Comm, In>(comm, lane, wait, incoming_call<verb, In>(comm, *from, in.size(), where), {*from, in},
-                           message_policy<Comm, In>(in.size(), true));
+                           message_policy<In>(comm, in.size(), true));
     // From here on it waits for the other one.
     if (to && !lane.settled()) lane.open(sent);
   });
@@ -192,7 +193,7 @@ void send(Comm& comm, int to, const Data& data, call_site where = call_site::cur
   detail::check_peer(comm.place(), verb, "the destination", to);
   detail::on_message_lane(comm, [&](auto& lane, auto&) {
     detail::post_message<Comm, T>(comm, lane, detail::outgoing_call<verb, T>(comm, to, out.size(), where), {to, out},
-                                  detail::message_policy<Comm, T>(out.size(), false));
+                                  detail::message_policy<T>(comm, out.size(), false));
   });
 }
 
@@ -210,7 +211,7 @@ void recv(Comm& comm, int from, Data&& data, call_site where = call_site::curren
   detail::check_peer(comm.place(), verb, "the source", from);
   detail::on_message_lane(comm, [&](auto& lane, auto& wait) {
     detail::take_message<Comm, T>(comm, lane, wait, detail::incoming_call<verb, T>(comm, from, in.size(), where),
-                                  {from, in}, detail::message_policy<Comm, T>(in.size(), false));
+                                  {from, in}, detail::message_policy<T>(comm, in.size(), false));
   });
 }
 

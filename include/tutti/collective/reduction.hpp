@@ -34,7 +34,7 @@ TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, 
       const buffers<W> wide = lower::widen(memory, count, comm.scratch());
       run_schedule(comm, make_call<C, A, T, Op>(comm, count, root, where), schedule,
                    storage_for<W, S>(wide, count, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),
-                   lower::fold(std::move(op), comm.size()), streams<W>(count));
+                   lower::fold(std::move(op), comm.size()), streams<W>(count, comm.size()));
       lower::finish(wide, result, offset, comm.size());
     });
   }

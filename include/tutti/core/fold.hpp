@@ -14,8 +14,14 @@
 
 namespace tutti {
 
-/// Vectors of at least this many bytes are written past the caches: they would only push out what is read next.
-inline constexpr std::size_t streaming_bytes = std::size_t{2} << 20;
+/// Vectors of at least this many bytes are written past the caches, if so many ranks write one each: they would only
+/// push out what is read next. The ranks of a host share its last cache.
+constexpr std::size_t streaming_bytes(int ranks) {
+  constexpr std::size_t together = std::size_t{16} << 20;
+  constexpr std::size_t least = std::size_t{2} << 20;
+  const std::size_t share = together / static_cast<std::size_t>(ranks);
+  return share < least ? least : share;
+}
 
 namespace detail {
 

@@ -90,7 +90,8 @@ template <class Rank>
 int run(const measure::arguments& asked, Rank rank) {
   if (asked.transport == "threads") return tutti::run(asked.ranks, rank), 0;
   if (asked.transport == "processes") {
-    tutti::detail::peer_memory::switched_off = std::getenv("TUTTI_COMPARE_NO_READS") != nullptr;
+    if (const char* const way = std::getenv("TUTTI_COMPARE_DELIVERY"); way != nullptr && way[0] != '\0')
+      tutti::detail::delivery_choice::forced = static_cast<tutti::detail::delivery>(way[0] - '0');
     return tutti::run_processes(asked.ranks, rank), 0;
   }
   throw std::invalid_argument("unknown transport '" + asked.transport +

@@ -132,17 +132,22 @@ void one_of_many(comm_type& comm, std::vector<int>& data, std::uint64_t i, std::
   }
 }
 
-/// Runs the test case twice: what lies in private memory is read by the kernel, if that is allowed here, or copied.
-void in_both_ways() {
-  SUBCASE("read by the kernel") { tutti::detail::peer_memory::switched_off = false; }
-  SUBCASE("copied") { tutti::detail::peer_memory::switched_off = true; }
+/// Runs the test case once for each way in which what lies in private memory goes to others, and once by choice. It is
+/// read by the kernel only between two ranks, and if that is allowed here.
+void in_each_way() {
+  using tutti::detail::delivery;
+  auto& forced = tutti::detail::delivery_choice::forced;
+  SUBCASE("by choice") { forced.reset(); }
+  SUBCASE("read by the kernel") { forced = delivery::read; }
+  SUBCASE("copied") { forced = delivery::cached; }
+  SUBCASE("copied past the caches") { forced = delivery::streamed; }
 }
 
 }  // namespace
 
 TEST_CASE("two megabytes to seven peers, of any number of pieces and in either kind of memory") {
   const alarm_limit limit(sanitized ? 240 : 120);
-  in_both_ways();
+  in_each_way();
   const auto ended = outcomes_of_processes(8, [](comm_type& comm, rank_report&) {
     for (const std::size_t bytes : {large, large - 12, large + 12 * 7, std::size_t{32'768} * 8 + 12}) {
       if (sanitized && bytes > large) continue;
@@ -160,7 +165,7 @@ TEST_CASE("two megabytes to seven peers, of any number of pieces and in either k
 
 TEST_CASE("two megabytes from each to each") {
   const alarm_limit limit(sanitized ? 240 : 120);
-  in_both_ways();
+  in_each_way();
   const auto ended = outcomes_of_processes(8, [](comm_type& comm, rank_report&) {
     const auto ranks = static_cast<std::size_t>(comm.size());
     const auto check = [&](auto& data) {
@@ -188,7 +193,7 @@ TEST_CASE("two megabytes from each to each") {
 
 TEST_CASE("one element of a hundred kilobytes, which cannot be cut") {
   const alarm_limit limit(sanitized ? 240 : 120);
-  in_both_ways();
+  in_each_way();
   for (const int ranks : {2, 3, 8}) {
     CAPTURE(ranks);
     const auto ended = outcomes_of_processes(ranks, [](comm_type& comm, rank_report&) {
@@ -224,7 +229,8 @@ TEST_CASE("one element of a hundred kilobytes, which cannot be cut") {
 
 TEST_CASE("F15 memory does not grow with the number of calls") {
   const alarm_limit limit(sanitized ? 240 : 120);
-  tutti::detail::peer_memory::switched_off = true;  // which copies are needed else depends on who is faster
+  // Which copies are needed else depends on who is faster.
+  tutti::detail::delivery_choice::forced = tutti::detail::delivery::cached;
   const char* const sweep = std::getenv("TUTTI_SWEEP");
   const bool thorough = sweep != nullptr && std::string_view(sweep) == "all";
   for (const int ranks : {2, 3}) {

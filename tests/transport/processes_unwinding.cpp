@@ -38,7 +38,7 @@ TEST_CASE("an exception that passes a pending collective is what all processes h
 TEST_CASE(
     "the same where messages are not read from the memory of other processes, and where a launcher started them") {
   const alarm_limit limit(sanitized ? 400 : 100);
-  tutti::detail::peer_memory::switched_off = true;
+  tutti::detail::delivery_choice::forced = tutti::detail::delivery::streamed;
   int number = 0;
   check_all_unwindings(100, [&](const unwinding& u) {
     if (++number % 4 != 0) return outcomes_of_unwinding(u);
@@ -46,7 +46,7 @@ TEST_CASE(
     return outcomes_of_launched(u.ranks, job, std::chrono::seconds(20),
                                 [&u](comm_type& comm, rank_report& mine) { throw_past_pending(comm, mine, u); });
   });
-  tutti::detail::peer_memory::switched_off = false;
+  tutti::detail::delivery_choice::forced.reset();
 }
 
 TEST_CASE("a process that catches what has passed a pending collective fails its communicator when it goes on") {

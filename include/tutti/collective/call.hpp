@@ -203,9 +203,10 @@ struct waiting {
 
 /// A rank that sends along a tree need not wait for its receivers; one that exchanges waits for others anyway.
 template <class Comm, class S>
-constexpr policy policy_for(bool streaming) {
+constexpr policy policy_for(int ranks, bool streaming) {
   using transport = typename Comm::transport_type;
-  return {transport::pack_bytes, rooted<S> ? transport::copy_bytes : transport::exchange_copy_bytes, streaming};
+  return {transport::pack_bytes, rooted<S> ? transport::copy_bytes : transport::exchange_copy_bytes, ranks == 2,
+          streaming};
 }
 
 /// To be called where an exception is handled: the call ends for all ranks, with what it says, and it goes on.
@@ -225,7 +226,7 @@ TUTTI_ALWAYS_INLINE inline void run_schedule(Comm& comm, const call& c, const S&
   auto& lane = comm.lane();
   try {
     lane.open(c);
-    round_memory<Storage, Op> memory{storage, op, comm.scratch(), policy_for<Comm, S>(streaming),
+    round_memory<Storage, Op> memory{storage, op, comm.scratch(), policy_for<Comm, S>(comm.size(), streaming),
                                      S::overlapping};
     execution<S, Storage, Op> execution(schedule, comm.place(), memory);
     waiting<Comm> wait{comm, lane};

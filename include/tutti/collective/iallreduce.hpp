@@ -27,7 +27,7 @@ class pending_reduction : public pending_operation<Comm> {
         result_(result),
         op_(lower::fold(std::move(op), owner.size())),
         storage_(wide_, count, blocks_of(schedule, owner.place()), owner.rank(), scratch_),
-        memory_{storage_, op_, scratch_, policy_for<Comm, S>(streams<element>(count, owner.size())),
+        memory_{storage_, op_, scratch_, policy_for<Comm, S>(owner.size(), streams<element>(count, owner.size())),
                 S::overlapping},
         execution_(schedule, owner.place(), memory_) {
     try {

@@ -97,7 +97,7 @@ void take_message(Comm& comm, typename Comm::lane_type& lane, waiting<Comm>& wai
   storage_type storage({.in = end.data.data(), .out = end.data.data()}, end.data.size(), 1, comm.rank(),
                        comm.scratch());
   no_operation nothing;
-  const takes take{lane, comm.scratch(), how, false, how.streaming, nothing};
+  const takes take{lane, comm.scratch(), how, false, how.streaming, false, nothing};
   typename takes::progress at;
   take.take_one(storage, at, end.peer, all_blocks(1), arrival_kind::overwrite, wait);
 }
@@ -117,7 +117,7 @@ call incoming_call(Comm& comm, int from, std::size_t count, call_site where) {
 template <class T, class Comm>
 policy message_policy(const Comm& comm, std::size_t count, bool exchanges) {
   using transport = typename Comm::transport_type;
-  return {transport::pack_bytes, exchanges ? transport::exchange_copy_bytes : transport::copy_bytes,
+  return {transport::pack_bytes, exchanges ? transport::exchange_copy_bytes : transport::copy_bytes, false,
           streams<T>(count, comm.size())};
 }
 

@@ -12,6 +12,7 @@ struct no_operation {};
 struct policy {
   std::size_t pack_bytes;  // messages of several pieces up to this size travel as one
   std::size_t copy_bytes;  // messages up to this size are copied away rather than waited for
+  bool pair;               // there are two ranks
   bool streaming;          // the results are written past the caches
 };
 

@@ -39,6 +39,7 @@ struct intake {
   const policy& treat;
   bool shared;     // read where others have published
   bool streaming;  // written past the caches
+  bool sent_on;    // what is written is large, and the only other rank reads it in a later round
   Op& op;
 
   /// How far a round has got that could not be taken in whole.
@@ -79,7 +80,15 @@ struct intake {
         } else if constexpr (!std::is_same_v<Op, no_operation>) {
           const T* const own = storage.source(block) + part.begin;
           const bool left = how == kind::left;
-          fold_pair(storage.target(block) + part.begin, left ? arriving : own, left ? own : arriving, n, op, streaming);
+          T* const to = storage.target(block) + part.begin;
+          const auto fold_here = [&](bool past_caches) {
+            fold_pair(to, left ? arriving : own, left ? own : arriving, n, op, past_caches);
+          };
+          if (sent_on) {
+            write_result(peer, to, n, fold_here);
+          } else {
+            fold_here(streaming);
+          }
           folded(n);
         }
         if (part.last) storage.mark(block);
@@ -208,6 +217,16 @@ struct intake {
 
   TUTTI_ALWAYS_INLINE void folded([[maybe_unused]] std::size_t n) const {
     if constexpr (timed_lane<L>) lane.folded(n * sizeof(T));
+  }
+
+  template <class Write>
+  void write_result([[maybe_unused]] int peer, [[maybe_unused]] T* to, [[maybe_unused]] std::size_t n,
+                    const Write& write) const {
+    if constexpr (writing_lane<L>) {
+      lane.write_result(peer, reinterpret_cast<std::byte*>(to), n * sizeof(T), write);
+    } else {
+      write(false);
+    }
   }
 
   /// A view of elements that must be aligned to more than memory usually is.

@@ -132,7 +132,7 @@ class round_sends {
         // This round overwrites what it sends: send a copy, the same one to all peers.
         if (made.copied_from != data || made.copied != n) {
           T* const copy = take_copy(storage, made, n, scratch);
-          copy_elements(copy, data, n, false);
+          write_copy(lane, step.peer, copy, data, n);
           made.copied_from = data;
           made.copied = n;
           made.copy = copy;
@@ -203,6 +203,15 @@ class round_sends {
                                                        const policy& how, bool overlapping, const listed_step* steps,
                                                        std::size_t size) {
     return publish_steps(lane, storage, made, scratch, how, overlapping, steps, size);
+  }
+
+  template <class L>
+  static void write_copy([[maybe_unused]] L& lane, [[maybe_unused]] int peer, T* to, const T* from, std::size_t n) {
+    if constexpr (writing_lane<L>) {
+      lane.write_copy(peer, reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from), n * sizeof(T));
+    } else {
+      copy_elements(to, from, n, false);
+    }
   }
 
   /// Whether readers can read the bytes where they are.

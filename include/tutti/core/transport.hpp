@@ -83,6 +83,17 @@ concept landing_lane = viewing_lane<L> && L::lands && requires(L& l, int peer, s
   { l.view(peer, bytes, landing) } -> std::same_as<const std::byte*>;
 };
 
+/// A lane that knows how what it sends is best written before.
+///
+/// - `write_copy(peer, to, from, bytes)`: copies to memory from which that peer will be sent as many bytes next.
+/// - `write_result(peer, to, bytes, write)`: calls `write(streamed)`, which writes there what will be sent to that peer
+///   in a later round, past the caches if `streamed`.
+template <class L>
+concept writing_lane = lane<L> && requires(L& l, int peer, std::byte* to, const std::byte* from, std::size_t bytes) {
+  l.write_copy(peer, to, from, bytes);
+  l.write_result(peer, to, bytes, [](bool) {});
+};
+
 /// A lane on which a rank can show one part of its vector to all others at once. In a shared round every message is
 /// read from where its sender has published; a schedule says which of its rounds may be shared, and they are so on
 /// every rank.

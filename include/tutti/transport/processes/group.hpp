@@ -48,8 +48,6 @@ class processes_group : public processes_membership {
   // What cannot be read where it is travels in copies.
   static constexpr bool shows_all = false;
   static constexpr std::size_t shown_copy_bytes = 32768;
-  // Larger messages are read from the memory of the other process, if that can be.
-  static constexpr std::size_t least_read = 32768;
   // Nobody may wait for a process that can die any moment, and the memory that is read does not go away.
   static constexpr bool waits_for_readers = false;
   static constexpr std::chrono::milliseconds longest_nap{20};
@@ -74,7 +72,7 @@ class processes_group : public processes_membership {
     fence::available();
     policy_ = wait_policy::for_ranks(size_);
     state(rank).process = this_process();
-    if (size_ == 2 && peer_memory::fast()) peer_memory::allow();
+    if (size_ == 2) peer_memory::allow();
     probe_ = probe_value(rank);
     state(rank).probe = reinterpret_cast<std::uintptr_t>(&probe_);
     TUTTI_FAULT_POINT("group.attach_known");
@@ -129,13 +127,13 @@ class processes_group : public processes_membership {
   const std::byte* at(std::uint64_t where) const { return segment_.at(where); }
   bool shows(const std::byte* data, std::size_t bytes) const { return segment_.holds(data, bytes); }
 
-  /// Whether this rank can read the memory of that rank's process, and that is worth while. Between two ranks it is: a
-  /// quarter less time for 256 KiB and for 16 MiB. Several that read from one wait for each other in the kernel: a
-  /// broadcast of 256 KiB to 15 took ten times as long as by copies. It cannot before the other has attached.
+  /// Whether this rank can read the memory of that rank's process, and that may be worth while: where there are two.
+  /// Several that read from one wait for each other in the kernel: a broadcast of 256 KiB to 15 took ten times as long
+  /// as by copies. It cannot before the other has attached.
   bool can_read(int rank) {
     const shared_rank& other = in_whole(rank);
     std::uint64_t seen = 0;
-    return size_ == 2 && peer_memory::fast() && has_attached(rank) &&
+    return size_ == 2 && has_attached(rank) &&
            peer_memory::read(other.process.pid, reinterpret_cast<std::byte*>(&seen), other.probe, sizeof seen) &&
            seen == probe_value(whole_rank(rank));
   }
@@ -373,7 +371,7 @@ class processes_group : public processes_membership {
         guard_(parent.family_->guard),
         policy_(parent.policy_),
         calls_(*parent.family_) {
-    if (size_ == 2 && peer_memory::fast()) peer_memory::allow();
+    if (size_ == 2) peer_memory::allow();
     const std::lock_guard lock(family_->mutex);
     if (!family_->ended.empty()) fail(rank_ended(rank_, family_->ended));
     next_ = std::exchange(family_->groups, this);

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 namespace tutti::detail {
 
@@ -37,44 +33,6 @@ class peer_memory {
 #if defined(PR_SET_PTRACER)
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 #endif
-  }
-
-  /// Whether it is worth while: the kernel copies in less than the time of three copies of our own, here between two
-  /// places of this process. Two copies between processors would take that long. Measured once.
-  static bool fast() noexcept {
-    static const bool result = measure();
-    return result && !switched_off;
-  }
-  /// For tests and measurements: this process reads nobody's memory.
-  static inline bool switched_off = false;
-
- private:
-  static bool measure() noexcept {
-    constexpr std::size_t bytes = std::size_t{1} << 18;
-    auto* const from = static_cast<std::byte*>(
-        ::mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
-    if (from == MAP_FAILED) return false;
-    std::byte* const to = from + bytes;
-    const bool result = measure(to, from, bytes);
-    ::munmap(from, 2 * bytes);
-    return result;
-  }
-  static bool measure(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    std::memset(to, 1, bytes);
-    using clock = std::chrono::steady_clock;
-    auto by_kernel = clock::duration::max();
-    auto by_hand = clock::duration::max();
-    for (int turn = 0; turn < 5; ++turn) {
-      const auto begin = clock::now();
-      if (!read(::getpid(), to, reinterpret_cast<std::uintptr_t>(from), bytes)) return false;
-      const auto middle = clock::now();
-      std::memcpy(to, from, bytes);
-      asm volatile("" : : "r"(to) : "memory");
-      const auto end = clock::now();
-      if (middle - begin < by_kernel) by_kernel = middle - begin;
-      if (end - middle < by_hand) by_hand = end - middle;
-    }
-    return by_kernel < 3 * by_hand;
   }
 };
 

@@ -48,13 +48,15 @@ struct alignas(128) message_slot {
   std::byte payload[inline_bytes] = {};
 
   /// Bytes, or on a board where in the vector they begin; whether they lie in the sender's own memory, not in a copy;
-  /// and whether that is memory of the sender's process, which the receiver asks the kernel for.
-  void describe(std::uint64_t size, bool direct, bool remote = false) {
-    extent = size << 2 | (direct ? 1 : 0) | (remote ? 2 : 0);
+  /// whether that is memory of the sender's process, which the receiver asks the kernel for; and whether the receiver
+  /// is to tell how long it took.
+  void describe(std::uint64_t size, bool direct, bool remote = false, bool to_time = false) {
+    extent = size << 3 | (direct ? 1 : 0) | (remote ? 2 : 0) | (to_time ? 4 : 0);
   }
-  std::uint64_t size() const { return extent >> 2; }
+  std::uint64_t size() const { return extent >> 3; }
   bool direct() const { return (extent & 1) != 0; }
   bool remote() const { return (extent & 2) != 0; }
+  bool to_time() const { return (extent & 4) != 0; }
   /// Puts up to `inline_bytes` bytes into the slot, its second line first: whoever polls the first takes it away from
   /// this processor, and all that is written there after waits for the second.
   TUTTI_ALWAYS_INLINE void hold(const std::byte* data, std::size_t bytes) {
@@ -83,7 +85,8 @@ struct channel {
   // Written by the receiver only. `claimed > consumed` while it reads memory of the sender.
   alignas(64) std::atomic<std::uint64_t> consumed{0};
   alignas(64) std::atomic<std::uint64_t> claimed{0};
-  std::atomic<bool> reads{false};  // the receiver can read the memory of the sender's process
+  std::atomic<bool> reads{false};        // the receiver can read the memory of the sender's process
+  std::atomic<std::uint64_t> report{0};  // of the receiver to the sender's delivery_choice
 
   message_slot& slot(std::uint64_t message) { return slots[message % capacity]; }
 };

@@ -33,9 +33,9 @@ namespace tutti::detail {
 /// - `look_for_dead()`: fails the group if a rank has gone without a word; `longest_nap`: between looks;
 /// - `waits_for_readers`: a failing rank waits until nobody reads its memory; else who has read it looks afterwards
 ///   whether the group has failed meanwhile, by `check_after_reading()`;
-/// - where not everything is shown: `can_read(rank)`, `read(rank, to, from, bytes)`, `least_read`: messages of at least
-///   so many bytes are read from the memory of the other process, if that can be; where it cannot `read` returns the
-///   number of the error, of which `cannot_read(rank, error)` fails the group;
+/// - where not everything is shown: `can_read(rank)`, `read(rank, to, from, bytes)`: messages may be read from the
+///   memory of the other process, if that can be; where it cannot `read` returns the number of the error, of which
+///   `cannot_read(rank, error)` fails the group;
 /// - `piece_bytes(lane)`, `shown_copy_bytes`: the size of copies in channels and on boards.
 template <class Group>
 class shared_memory_lane : public lane_boards<Group> {
@@ -57,6 +57,7 @@ class shared_memory_lane : public lane_boards<Group> {
     call_ = c;
     fingerprint_ = c.fingerprint();
     round_ = -1;
+    this->begin_channels_call();
     TUTTI_FAULT_POINT("lane.open");
     if (c.is_message()) [[unlikely]] {
       group_->write_message(rank_, call_);  // not what the compiler would then put into memory
@@ -64,10 +65,6 @@ class shared_memory_lane : public lane_boards<Group> {
       group_->write_call(rank_, c);
     }
     TUTTI_FAULT_POINT("lane.opened");
-  }
-
-  TUTTI_ALWAYS_INLINE bool shows(const std::byte* data, std::size_t bytes) const {
-    return Group::shows_all || group_->shows(data, bytes);
   }
 
   TUTTI_ALWAYS_INLINE void begin_round() {

@@ -42,20 +42,22 @@ class lane_boards : public lane_channels<Group> {
     slot_readers_[shared_ % board::capacity] = reader;
     message_slot& s = boards_[rank_].slot(shared_);
     published_ = true;
+    bool to_time = false;
     if (!copy) {
       s.where = group_->where(data);
+      to_time = this->to_be_timed(1 - rank_, data);
     } else if (bytes <= message_slot::inline_bytes) {
       s.hold(data, bytes);
       s.where = 0;
     } else {
       std::byte* const there = copy_area();
       TUTTI_FAULT_POINT("board.copy");
-      std::memcpy(there, data, bytes);
+      to_time = write_shown(there, data, bytes);
       TUTTI_FAULT_POINT("board.copied");
       s.where = group_->where(there);
     }
     s.fingerprint = fingerprint_;
-    s.describe(origin, !copy);
+    s.describe(origin, !copy, false, to_time);
     TUTTI_FAULT_POINT("board.post");
     s.turn.store(static_cast<std::uint32_t>(shared_ + 1), std::memory_order_release);
     TUTTI_FAULT_POINT("board.posted");
@@ -92,6 +94,10 @@ class lane_boards : public lane_channels<Group> {
     TUTTI_FAULT_POINT("board.arrived");
     ++looked_;
     looked_at_direct_ |= s.direct();
+    if (s.to_time()) [[unlikely]] {
+      to_time_ = true;
+      this->begin_timing(peer);
+    }
     // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
     if (!published_) prefetch_to_read(&boards_[peer].slot(shared_ + 1));
     return (s.where == 0 ? s.payload : group_->at(s.where)) + (offset - s.size());
@@ -117,6 +123,8 @@ class lane_boards : public lane_channels<Group> {
 
   void release_shared() {
     TUTTI_FAULT_POINT("board.release");
+    if (std::exchange(to_time_, false)) [[unlikely]]
+      this->end_timing(1 - rank_);
     if (!looked_at_direct_) return;
     if constexpr (Group::waits_for_readers) {
       boards_[rank_].claimed.store(0, std::memory_order_release);
@@ -191,6 +199,13 @@ class lane_boards : public lane_channels<Group> {
     std::uint64_t round;
   };
 
+  /// Whether the reader is to tell how long it takes. Where several read, each would be another case.
+  bool write_shown(std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (group_->size() == 2) return this->write_timed_copy(1 - rank_, to, from, bytes, true);
+    std::memcpy(to, from, bytes);
+    return false;
+  }
+
   /// Where a copy for this round's slot is made. All are allocated the first time.
   std::byte* copy_area() {
     if (copies_.size() == 0) [[unlikely]]
@@ -227,6 +242,7 @@ class lane_boards : public lane_channels<Group> {
   int slot_readers_[board::capacity];
   int looked_ = 0;  // at how many ranks' boards in this round
   bool looked_at_direct_ = false;
+  bool to_time_ = false;    // what is looked at
   bool two_lines_ = false;  // what is looked at in this round takes more than a slot's first line
   bool published_ = false;  // in this round
   bool ahead_ = false;      // it read nothing in the round before

@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 namespace tutti::detail {
@@ -44,11 +43,11 @@ class staging {
     std::uint64_t round = 0;
   };
 
-  /// A copy of those bytes, made in this round or now, for one reader more; null if no chunk is free. All are allocated
-  /// the first time.
-  /// `consumed(peer, message)` says whether that reader needs its copy no longer.
-  template <class Consumed>
-  chunk* copy(const std::byte* from, std::size_t bytes, std::uint64_t round, reference reader, Consumed&& consumed) {
+  /// A copy of those bytes, made in this round or now by `write(to)`, for one reader more; null if no chunk is free.
+  /// All are allocated the first time. `consumed(peer, message)` says whether that reader needs its copy no longer.
+  template <class Write, class Consumed>
+  chunk* copy(const std::byte* from, std::size_t bytes, std::uint64_t round, reference reader, Write&& write,
+              Consumed&& consumed) {
     while (chunks_.size() < most_chunks_) add();
     chunk* c = nullptr;
     for (chunk* const made : chunks_)
@@ -58,7 +57,7 @@ class staging {
       if (c == nullptr) return nullptr;
       if (c->memory.size() < bytes) c->memory = {*group_, bytes};
       TUTTI_FAULT_POINT("staging.copy");
-      std::memcpy(c->memory.data(), from, bytes);
+      write(c->memory.data());
       TUTTI_FAULT_POINT("staging.copied");
       c->from = from;
       c->bytes = bytes;

@@ -90,6 +90,16 @@ TEST_CASE("no message is read that cannot be, or that is not worth it") {
   }
 }
 
+TEST_CASE("who is about to try reading and then sends nothing that can be read tries the copies again") {
+  for (int readable = 0; readable < 100; ++readable) {
+    pair one;
+    one.most(readable, large, true, near);
+    one.most(3 * settling, large, false, near);
+    one.most(3 * settling, large, false, far);
+    CHECK(one.most(settling, large, false, far) == delivery::streamed);
+  }
+}
+
 TEST_CASE("small messages are written as memory is, and none of them is timed") {
   pair one;
   for (int i = 0; i < 10'000; ++i) REQUIRE(one.send(delivery_choice::least_bytes - 1, true, far) == delivery::cached);

@@ -126,6 +126,8 @@ class delivery_choice {
       return first;
     }
     decision trial(bool readable, bool may_time) {
+      // Who sends nothing any more that can be read tries that no longer.
+      if (tried == delivery::read && !readable && !later(due_of(delivery::read) + number(often))) to_sample = 0;
       if (to_sample == 0) {
         if (!readable && !later(due_of(delivery::read))) due_of(delivery::read) = messages + number(often);
         const delivery first = first_due();

@@ -201,7 +201,8 @@ class lane_boards : public lane_channels<Group> {
 
   /// Whether the reader is to tell how long it takes. Where several read, each would be another case.
   bool write_shown(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (group_->size() == 2) return this->write_timed_copy(1 - rank_, to, from, bytes, true);
+    if (group_->size() == 2 && bytes >= delivery_choice::least_bytes)
+      return this->write_timed_copy(1 - rank_, to, from, bytes, true);
     std::memcpy(to, from, bytes);
     return false;
   }

@@ -46,8 +46,6 @@ class lane_channels : public lane_sends<Group> {
       if (c.next == 0) [[unlikely]]
         offer_to_read(c, peer);
     }
-    if (s.to_time()) [[unlikely]]
-      c.timer.begin();
     if constexpr (!Group::shows_all) {
       if (s.remote()) return fetch(peer, c, s, landing);
     }
@@ -57,6 +55,9 @@ class lane_channels : public lane_sends<Group> {
 
   TUTTI_ALWAYS_INLINE void claim(int peer) {
     correspondent& c = peers_[static_cast<std::size_t>(peer)];
+    // Not since it arrived: others that are taken in with it may arrive later. What was fetched has begun.
+    if (const message_slot& s = c.from->slot(c.next); s.to_time() && !s.remote()) [[unlikely]]
+      c.timer.begin();
     if constexpr (Group::waits_for_readers) {
       if (c.from->slot(c.next).direct()) claim_direct(peer, c);
     }
@@ -156,6 +157,7 @@ class lane_channels : public lane_sends<Group> {
   /// lane.
   [[gnu::noinline]] const std::byte* fetch(int peer, correspondent& c, const message_slot& s, std::byte* landing) {
     const std::size_t bytes = s.size();
+    if (s.to_time()) c.timer.begin();
     if (landing == nullptr) {
       if (c.fetched.size() < bytes) c.fetched = heap_memory(bytes);
       landing = c.fetched.data();

@@ -65,8 +65,8 @@ class lane_sends : public lane_waiting<Group> {
   /// Calls `write(streamed)`, which computes what is sent to that peer later from where it is then; likewise.
   template <class Write>
   void write_result(int peer, const std::byte* to, std::size_t bytes, Write&& write) {
-    if (!shows(to, bytes)) {
-      write(false);  // it will be copied
+    if (!shows(to, bytes) || call_.root == rank_) {
+      write(false);  // it will be copied; or not be sent, since it is the root's
       return;
     }
     correspondent& c = reach(peer);
@@ -184,7 +184,7 @@ class lane_sends : public lane_waiting<Group> {
   /// How the peer gets what it cannot read where it is. From a root it is not read: a root has nothing else to do than
   /// to copy while the peer takes in what was copied before.
   delivery_choice::decision choose(correspondent& c, const std::byte* data, std::size_t bytes) {
-    const bool readable = call_.root < 0 && c.to->reads.load(std::memory_order_acquire) && !shows(data, bytes);
+    const bool readable = !shows(data, bytes) && call_.root < 0 && c.to->reads.load(std::memory_order_acquire);
     return c.choice.next(bytes, readable, c.to->report);
   }
 
@@ -236,13 +236,19 @@ class lane_sends : public lane_waiting<Group> {
 
   using chunk = typename staging<Group>::chunk;
 
+  /// Whether that peer's share has room for a copy more.
+  bool has_share([[maybe_unused]] correspondent& c) const {
+    if constexpr (Group::shows_all) {
+      return true;
+    } else {
+      const auto share = static_cast<std::uint64_t>(quota_);
+      return c.posted < share || consumed(c, c.posted + 1 - share);
+    }
+  }
   /// A copy of the bytes that lasts until the peer has consumed the message of that number; null if there is no room.
+  /// The peer has a share.
   template <class Write>
   chunk* stage(int peer, std::uint64_t message, const std::byte* data, std::size_t bytes, Write&& write) {
-    if constexpr (!Group::shows_all) {
-      const auto share = static_cast<std::uint64_t>(quota_);
-      if (message > share && !consumed(peers_[static_cast<std::size_t>(peer)], message - share)) return nullptr;
-    }
     const auto read = [this](int reader, std::uint64_t m) {
       return consumed(peers_[static_cast<std::size_t>(reader)], m);
     };
@@ -260,6 +266,7 @@ class lane_sends : public lane_waiting<Group> {
 
   /// Sends what the peer cannot read where it is, if there is room.
   hidden send_hidden(int peer, correspondent& c, const std::byte* data, std::size_t bytes) {
+    if (!has_share(c)) return hidden::not_sent;  // while it waits there is nothing to choose
     const auto decision = choose(c, data, bytes);
     if (decision.way == delivery::read) {
       post_remote(peer, c, data, bytes, decision.timed);
@@ -298,7 +305,7 @@ class lane_sends : public lane_waiting<Group> {
       q.data = nullptr;
       q.copied = true;
       if (bytes != 0) std::memcpy(q.held, data, bytes);
-    } else if (copy && c.queue.empty()) {
+    } else if (copy && c.queue.empty() && has_share(c)) {
       // As if the message were posted, whose number is known.
       const auto write = [&](std::byte* to) { std::memcpy(to, data, bytes); };
       if (chunk* const there = stage(peer, c.posted + 1, data, bytes, write)) {

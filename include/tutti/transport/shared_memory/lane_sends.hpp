@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 namespace tutti::detail {
@@ -70,8 +71,9 @@ class lane_sends : public lane_waiting<Group> {
       return;
     }
     correspondent& c = reach(peer);
-    const auto [way, to_time] = c.choice.next_result(c.to->report);
-    if (c.choice.write({way, to_time && timed_ == nullptr}, bytes, write)) await_reader(peer, to);
+    delivery_choice& choice = choice_of(c);
+    const auto [way, to_time] = choice.next_result(c.to->report);
+    if (choice.write({way, to_time && timed_ == nullptr}, bytes, write)) await_reader(peer, to);
   }
 
  protected:
@@ -86,16 +88,17 @@ class lane_sends : public lane_waiting<Group> {
     channel* from = nullptr;
     std::uint64_t next = 0;  // so many of its messages have been consumed here
     delivery_timer timer;
-    heap_memory fetched;  // what was read from the memory of its process
-    delivery_choice choice;
+    heap_memory fetched;                      // what was read from the memory of its process
+    std::unique_ptr<delivery_choice> choice;  // null until there is something to choose
   };
 
   /// Writes a copy for that reader; whether it is to tell how long it takes.
   bool write_timed_copy(int peer, std::byte* to, const std::byte* from, std::size_t bytes, bool may_time) {
     correspondent& c = reach(peer);
-    const auto [way, to_time] = c.choice.next(bytes, false, c.to->report);
-    return c.choice.write({way, to_time && may_time}, bytes,
-                          [&](bool streamed) { copy_elements(to, from, bytes, streamed); });
+    delivery_choice& choice = choice_of(c);
+    const auto [way, to_time] = choice.next(bytes, false, c.to->report);
+    return choice.write({way, to_time && may_time}, bytes,
+                        [&](bool streamed) { copy_elements(to, from, bytes, streamed); });
   }
   /// What was to be timed in the call before has not been sent.
   TUTTI_ALWAYS_INLINE void begin_channels_call() {
@@ -159,6 +162,13 @@ class lane_sends : public lane_waiting<Group> {
   owned_array<correspondent> peers_;
 
  private:
+  static delivery_choice& choice_of(correspondent& c) {
+    if (c.choice == nullptr) [[unlikely]]
+      c.choice.reset(
+          allocating(sizeof(delivery_choice), "what is known of a peer", [] { return new delivery_choice; }));
+    return *c.choice;
+  }
+
   static constexpr std::size_t small_bytes = 4096;
 
   // Where a message can always be read where it is, there are as many copies as can be under way to two peers, for
@@ -184,8 +194,9 @@ class lane_sends : public lane_waiting<Group> {
   /// How the peer gets what it cannot read where it is. From a root it is not read: a root has nothing else to do than
   /// to copy while the peer takes in what was copied before.
   delivery_choice::decision choose(correspondent& c, const std::byte* data, std::size_t bytes) {
+    if (bytes < delivery_choice::least_bytes) return {delivery::cached, false};
     const bool readable = !shows(data, bytes) && call_.root < 0 && c.to->reads.load(std::memory_order_acquire);
-    return c.choice.next(bytes, readable, c.to->report);
+    return choice_of(c).next(bytes, readable, c.to->report);
   }
 
   TUTTI_ALWAYS_INLINE void post(int peer, correspondent& c, const std::byte* data, std::size_t bytes, bool copy) {
@@ -207,7 +218,7 @@ class lane_sends : public lane_waiting<Group> {
     timed_reader_ = peer;
   }
   [[gnu::noinline, gnu::cold]] void forget_timed() {
-    peers_[static_cast<std::size_t>(timed_reader_)].choice.not_sent();
+    peers_[static_cast<std::size_t>(timed_reader_)].choice->not_sent();
     timed_ = nullptr;
   }
   /// The memory of a message stays as it is until the peer has read it.
@@ -270,12 +281,16 @@ class lane_sends : public lane_waiting<Group> {
     const auto decision = choose(c, data, bytes);
     if (decision.way == delivery::read) {
       post_remote(peer, c, data, bytes, decision.timed);
-      if (decision.timed) c.choice.sent(decision.way, bytes, {});
+      if (decision.timed) c.choice->sent(decision.way, bytes, {});
       return hidden::to_be_read;
     }
     bool timed = false;  // a copy that was made for another reader takes no time
     const auto write = [&, how = decision](std::byte* to) {
-      timed = c.choice.write(how, bytes, [&](bool streamed) { copy_elements(to, data, bytes, streamed); });
+      if (bytes < delivery_choice::least_bytes) {
+        std::memcpy(to, data, bytes);
+      } else {
+        timed = c.choice->write(how, bytes, [&](bool streamed) { copy_elements(to, data, bytes, streamed); });
+      }
     };
     chunk* const copy = stage(peer, c.posted + 1, data, bytes, write);
     if (copy == nullptr) return hidden::not_sent;

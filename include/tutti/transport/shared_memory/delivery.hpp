@@ -90,10 +90,11 @@ class delivery_choice {
   // state in which this way leaves it. The least time counts: a rank can be interrupted.
   static constexpr std::uint8_t lead = 2 * channel::capacity;
   static constexpr std::uint8_t samples = 3;
+  static constexpr std::uint8_t lead_of(delivery way) { return way == delivery::read ? 0 : lead; }
   // After how many messages it is tried again: the best one often, another such that it takes one part in a hundred.
   static constexpr float often = 203;
   static constexpr float rarely = 601;
-  static constexpr float most_rarely = 20'011;
+  static constexpr float most_rarely = 200'003;
   static constexpr float price = 0.01F;
   // By how much a way that is not the usual one must be better, to be chosen and to stay so. Two ranks that exchange
   // messages in different ways wait for each other's slower half: to differ by chance costs more than it can gain.
@@ -101,8 +102,8 @@ class delivery_choice {
   static constexpr float still = 1.2F;
 
   struct size_class {
-    float cost[ways] = {};                  // in nanoseconds for each KiB; 0: not known yet
-    std::uint32_t due[ways] = {5, 11, 17};  // when to try it; the first messages find memory that nobody has touched
+    float cost[ways] = {};                    // in nanoseconds for each KiB; 0: not known yet
+    std::uint32_t due[ways] = {5, 211, 401};  // when to try it; the first messages find memory that nobody has touched
     std::uint32_t next_trial = 5;
     std::uint32_t messages = 0;  // their number may wrap
     delivery best = delivery::cached;
@@ -133,7 +134,7 @@ class delivery_choice {
         const delivery first = first_due();
         if (later(next_trial)) return {chosen(readable), false};
         tried = first;
-        to_lead = first == chosen(readable) ? 0 : lead;
+        to_lead = first == chosen(readable) ? 0 : lead_of(first);
         to_sample = samples;
         least = std::numeric_limits<float>::max();
       }
@@ -149,7 +150,7 @@ class delivery_choice {
       cost[static_cast<int>(way)] = least;
       best_copy = better(delivery::cached, delivery::streamed, best_copy);
       best = better(best_copy, delivery::read, best);
-      const float wait = (of(way) / of(best) - 1) * (lead + samples) / price;
+      const float wait = (of(way) / of(best) - 1) * static_cast<float>(lead_of(way) + samples) / price;
       due_of(way) = messages + number(way == best ? often : std::clamp(wait, rarely, most_rarely));
       first_due();
     }

@@ -45,7 +45,7 @@ class lane_boards : public lane_channels<Group> {
     bool to_time = false;
     if (!copy) {
       s.where = group_->where(data);
-      to_time = this->to_be_timed(1 - rank_, data);
+      to_time = group_->size() == 2 && this->to_be_timed(1 - rank_, data);
     } else if (bytes <= message_slot::inline_bytes) {
       s.hold(data, bytes);
       s.where = 0;

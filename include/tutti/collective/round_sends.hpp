@@ -104,53 +104,65 @@ class round_sends {
                                             bool overlapping, const listed_step& step) {
     const step_messages<L, Storage> parts(lane, storage, how, step.what());
     bool must_settle = false;
-    for (int m = 0; m < parts.count(); ++m) {
-      const message_part part = parts[m];
-      if (part.piece && part.size == 0 && part.begin != 0) continue;
-      const block_set set = part.set;
-      const int first = set.at(0, storage.blocks());
-      const T* data = storage.source(first);
-      bool writable = storage.writable(first);
-      bool contiguous = true;
-      std::size_t n = storage.size(first);
-      for (int i = 1; !Storage::whole && i < set.count; ++i) {
-        const int block = set.at(i, storage.blocks());
-        contiguous &= storage.source(block) == data + n;
-        writable |= storage.writable(block);
-        n += storage.size(block);
-      }
-      if (part.piece) {
-        data += part.begin;
-        n = part.size;
-      }
-      const std::size_t bytes = n * sizeof(T);
-      const bool buffered = bytes <= how.copy_bytes;
-      if (!contiguous) [[unlikely]] {
-        data = gather(storage, set, take_copy(storage, made, n, scratch));
-        writable = true;
-      } else if (overlapping && writable && !buffered) {
-        // This round overwrites what it sends: send a copy, the same one to all peers.
-        if (made.copied_from != data || made.copied != n) {
-          T* const copy = take_copy(storage, made, n, scratch);
-          write_copy(lane, step.peer, copy, data, n);
-          made.copied_from = data;
-          made.copied = n;
-          made.copy = copy;
-        }
-        data = made.copy;
-      }
-      const bool copied = lane.send(step.peer, reinterpret_cast<const std::byte*>(data), bytes, buffered);
-      must_settle |= writable && !copied;
-    }
+    for (int m = 0; m < parts.count(); ++m)
+      must_settle |= post_part(lane, storage, made, scratch, how, overlapping, parts[m], step.peer);
     return must_settle;
+  }
+  template <class L>
+  TUTTI_ALWAYS_INLINE static bool post_part(L& lane, Storage& storage, copies& made, arena& scratch, const policy& how,
+                                            bool overlapping, const message_part& part, int peer) {
+    if (part.piece && part.size == 0 && part.begin != 0) return false;
+    const block_set set = part.set;
+    const int first = set.at(0, storage.blocks());
+    const T* data = storage.source(first);
+    bool writable = storage.writable(first);
+    bool contiguous = true;
+    std::size_t n = storage.size(first);
+    for (int i = 1; !Storage::whole && i < set.count; ++i) {
+      const int block = set.at(i, storage.blocks());
+      contiguous &= storage.source(block) == data + n;
+      writable |= storage.writable(block);
+      n += storage.size(block);
+    }
+    if (part.piece) {
+      data += part.begin;
+      n = part.size;
+    }
+    const std::size_t bytes = n * sizeof(T);
+    const bool buffered = bytes <= how.copy_bytes;
+    if (!contiguous) [[unlikely]] {
+      data = gather(storage, set, take_copy(storage, made, n, scratch));
+      writable = true;
+    } else if (overlapping && writable && !buffered) {
+      // This round overwrites what it sends: send a copy, the same one to all peers.
+      if (made.copied_from != data || made.copied != n) {
+        T* const copy = take_copy(storage, made, n, scratch);
+        write_copy(lane, peer, copy, data, n);
+        made.copied_from = data;
+        made.copied = n;
+        made.copy = copy;
+      }
+      data = made.copy;
+    }
+    const bool copied = lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes, buffered);
+    return writable && !copied;
   }
 
   template <class L>
   [[gnu::noinline]] static bool post_several(L& lane, Storage& storage, copies& made, arena& scratch, const policy& how,
                                              bool overlapping, const listed_step* steps, std::size_t size) {
     bool must_settle = false;
-    for (std::size_t i = 0; i < size; ++i)
-      must_settle |= post_step(lane, storage, made, scratch, how, overlapping, steps[i]);
+    for (std::size_t i = 0; i < size;) {
+      const block_set what = steps[i].what();
+      std::size_t end = i + 1;
+      while (end < size && steps[end].what() == what) ++end;
+      // Who get the same get each piece of it at once, so that one copy can serve them all.
+      const step_messages<L, Storage> parts(lane, storage, how, what);
+      for (int m = 0; m < parts.count(); ++m)
+        for (std::size_t j = i; j < end; ++j)
+          must_settle |= post_part(lane, storage, made, scratch, how, overlapping, parts[m], steps[j].peer);
+      i = end;
+    }
     return must_settle;
   }
 

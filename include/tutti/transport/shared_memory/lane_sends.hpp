@@ -12,6 +12,7 @@
 #include <tutti/transport/shared_memory/send_queues.hpp>
 #include <tutti/transport/shared_memory/staging.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -32,9 +33,10 @@ class lane_sends : public lane_waiting<Group> {
   lane_sends(Group& group, int rank, int index, const std::chrono::nanoseconds& limit)
       : waiting(group, rank, index, limit),
         peers_(static_cast<std::size_t>(group.size())),
-        quota_(quota_for(group.size() - 1)),
-        small_(group, chunks_for(group.size() - 1), small_bytes, group.size() - 1),
-        pieces_(group, chunks_for(group.size() - 1), group.piece_bytes(index), group.size() - 1) {
+        shares_(Group::shows_all, group.size() - 1),
+        small_(group, shares_.copies, small_bytes, group.size() - 1),
+        pieces_(group, shares_.copies, group.piece_bytes(index), group.size() - 1),
+        furthest_lead_(static_cast<std::size_t>(shares_.lead) * group.piece_bytes(index)) {
     direct_.reserve(static_cast<std::size_t>(group.size()));
     waiting_.reserve(static_cast<std::size_t>(group.size()));
   }
@@ -85,6 +87,7 @@ class lane_sends : public lane_waiting<Group> {
     std::uint64_t consumed = 0;  // as last seen
     std::uint64_t direct = 0;    // the last message that lies in the caller's memory
     send_queues::queue queue;
+    std::uint64_t queued = 0;  // what was posted when the first of the queue began to wait
     channel* from = nullptr;
     std::uint64_t next = 0;  // so many of its messages have been consumed here
     delivery_timer timer;
@@ -171,17 +174,6 @@ class lane_sends : public lane_waiting<Group> {
 
   static constexpr std::size_t small_bytes = 4096;
 
-  // Where a message can always be read where it is, there are as many copies as can be under way to two peers, for
-  // whoever is first. Else each peer has its share: one that waits for us must not wait for what others leave.
-  static int quota_for(int peers) {
-    if (Group::shows_all || peers == 0) return channel::capacity;
-    const int share = 2 * static_cast<int>(channel::capacity) / peers;
-    return share < 2 ? 2 : share > static_cast<int>(channel::capacity) ? static_cast<int>(channel::capacity) : share;
-  }
-  static int chunks_for(int peers) {
-    return Group::shows_all ? 2 * static_cast<int>(channel::capacity) : quota_for(peers) * peers;
-  }
-
   static bool consumed(correspondent& c, std::uint64_t message) {
     if (c.consumed >= message) return true;
     c.consumed = c.to->consumed.load(std::memory_order_acquire);
@@ -252,12 +244,11 @@ class lane_sends : public lane_waiting<Group> {
     if constexpr (Group::shows_all) {
       return true;
     } else {
-      const auto share = static_cast<std::uint64_t>(quota_);
+      const auto share = static_cast<std::uint64_t>(shares_.quota);
       return c.posted < share || consumed(c, c.posted + 1 - share);
     }
   }
-  /// A copy of the bytes that lasts until the peer has consumed the message of that number; null if there is no room.
-  /// The peer has a share.
+  /// A copy that lasts until the peer, who has a share, has consumed the message; null if there is no room.
   template <class Write>
   chunk* stage(int peer, std::uint64_t message, const std::byte* data, std::size_t bytes, Write&& write) {
     const auto read = [this](int reader, std::uint64_t m) {
@@ -299,7 +290,9 @@ class lane_sends : public lane_waiting<Group> {
   }
 
   [[gnu::noinline]] bool send_copy(int peer, correspondent& c, const std::byte* data, std::size_t bytes) {
-    const hidden how = send_hidden(peer, c, data, bytes);
+    // A root gives nobody more of much while others wait for theirs: see furthest_to_send.
+    const bool others_first = !Group::shows_all && call_.root >= 0 && bytes > small_bytes && !waiting_.empty();
+    const hidden how = others_first ? hidden::not_sent : send_hidden(peer, c, data, bytes);
     if (how != hidden::not_sent) return how == hidden::copied;
     // The receiver reads it where it is, or it waits until there is room.
     if (!shows(data, bytes)) return queue(peer, c, data, bytes, false);
@@ -328,7 +321,10 @@ class lane_sends : public lane_waiting<Group> {
         q.copied = true;
       }
     }
-    if (c.queue.empty()) waiting_.push_back(peer);
+    if (c.queue.empty()) {
+      waiting_.push_back(peer);
+      c.queued = c.posted;
+    }
     queues_.append(c.queue, place);
     return q.copied;
   }
@@ -336,16 +332,35 @@ class lane_sends : public lane_waiting<Group> {
   /// Sends what there is room for, in order for each peer: a peer whose ring is full holds back only its own messages.
   [[gnu::noinline, gnu::cold]] void flush() {
     TUTTI_FAULT_POINT("channel.flush");
+    const std::uintptr_t furthest = furthest_to_send();
     for (int* peer = waiting_.begin(); peer != waiting_.end();) {
       correspondent& c = peers_[static_cast<std::size_t>(*peer)];
-      while (!c.queue.empty() && !full(c) && send_queued(*peer, c, queues_.front(c.queue))) queues_.pop(c.queue);
+      while (!c.queue.empty() && place_of(queues_.front(c.queue)) < furthest && !full(c) &&
+             send_queued(*peer, c, queues_.front(c.queue)))
+        queues_.pop(c.queue);
       if (c.queue.empty()) {
         waiting_.erase(peer);
       } else {
-        awaited_ = *peer;
+        if (place_of(queues_.front(c.queue)) < furthest) awaited_ = *peer;
         ++peer;
       }
     }
+  }
+  static std::uintptr_t place_of(const send_queues::entry& q) { return reinterpret_cast<std::uintptr_t>(q.data); }
+  /// Where a root sends the same bytes to all, who is far ahead of the last waits for it: while they are together one
+  /// copy of each piece serves them all. Who has not begun holds nobody up, nor does anybody for what is copied
+  /// already, which may be of an earlier call.
+  std::uintptr_t furthest_to_send() {
+    std::uintptr_t last = UINTPTR_MAX;
+    if (call_.root < 0 || waiting_.size() < 2) return last;
+    const std::byte* const end = queues_.back(peers_[static_cast<std::size_t>(waiting_.back())].queue).data;
+    for (const int peer : waiting_) {
+      correspondent& c = peers_[static_cast<std::size_t>(peer)];
+      const send_queues::entry& first = queues_.front(c.queue);
+      if (first.copied || queues_.back(c.queue).data != end) return UINTPTR_MAX;
+      if (consumed(c, c.queued + 1)) last = std::min(last, place_of(first));
+    }
+    return last == UINTPTR_MAX ? last : last + furthest_lead_;
   }
   bool send_queued(int peer, correspondent& c, const send_queues::entry& q) {
     const std::uint64_t now = std::exchange(fingerprint_, q.fingerprint);
@@ -369,10 +384,11 @@ class lane_sends : public lane_waiting<Group> {
   }
 
   array_list<int> direct_;
-  int quota_;  // of one peer
+  copy_shares shares_;
   // Copies: those of small messages, and those of what others could not read where it is.
   staging<Group> small_;
   staging<Group> pieces_;
+  std::size_t furthest_lead_;  // in bytes, of one peer over another that gets the same
   std::uint64_t round_number_ = 0;
   array_list<int> waiting_;  // peers for whom messages wait
   send_queues queues_;

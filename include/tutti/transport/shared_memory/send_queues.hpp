@@ -51,6 +51,7 @@ class send_queues {
   }
 
   const entry& front(const queue& q) const { return entries_[q.first_]; }
+  const entry& back(const queue& q) const { return entries_[q.last_]; }
   void pop(queue& q) {
     const std::uint32_t done = q.first_;
     q.first_ = entries_[done].next;

@@ -7,11 +7,35 @@
 #include <tutti/transport/shared_memory/channel.hpp>
 #include <tutti/transport/shared_memory/shown_memory.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 namespace tutti::detail {
+
+/// How many copies of messages a rank has for so many peers.
+///
+/// Where a message can always be read where it is, there are as many as can be under way to two peers, for whoever is
+/// first. Else each peer has its share: one that waits for us must not wait for what others leave.
+struct copy_shares {
+  copy_shares(bool shows_all, int peers) {
+    constexpr int ring = static_cast<int>(channel::capacity);
+    if (shows_all) {
+      copies = 2 * ring;
+    } else if (peers > 1) {
+      quota = std::clamp(12 / peers, 2, ring / 2);
+      copies = std::max(quota * peers, 2 * ring);
+      lead = std::max(copies / peers - quota, 2);
+    }
+  }
+
+  int quota = static_cast<int>(channel::capacity);   // of one peer
+  int copies = static_cast<int>(channel::capacity);  // in all
+  // How many copies one peer may be ahead of another that gets the same. Where they are further apart each needs copies
+  // of its own; so few are left when they have come together that the last one finds those of the first.
+  int lead = static_cast<int>(channel::capacity);
+};
 
 /// Copies of messages that are too large for a slot, of those that are too small to be worth waiting for or that others
 /// cannot read where they are: the sender goes on at once, and a copy is written over only after all its receivers have

@@ -71,6 +71,10 @@ struct alignas(128) message_slot {
     }
   }
   void prefetch_second_line() const { prefetch_to_read(payload + first_line_bytes); }
+  void prefetch_to_fill() const {
+    prefetch_to_write(payload + first_line_bytes);
+    prefetch_to_write(this);
+  }
   bool arrived(std::uint64_t number) const {
     return turn.load(std::memory_order_acquire) == static_cast<std::uint32_t>(number);
   }

@@ -18,8 +18,9 @@ namespace tutti {
 
 /// A transport whose ranks are processes of one host. Small messages go through a cache line; what lies in memory that
 /// is shared, such as `comm.allocate<T>(n)` gives, is read where it is; the rest is copied in pieces that stay in the
-/// cache, while the piece before is read. Blocking collectives allocate only the first time that they need more than
-/// before. The whole group outlives it; it stays where it is once it has made a lane.
+/// cache, while the piece before is read, or as takes less time (see detail::delivery_choice). Blocking collectives
+/// allocate only the first time that they need more than before. The whole group outlives it; it stays where it is once
+/// it has made a lane.
 class processes {
  public:
   using lane_type = detail::processes_lane;

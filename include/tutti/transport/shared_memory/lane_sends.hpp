@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 namespace tutti::detail {
@@ -91,8 +90,8 @@ class lane_sends : public lane_waiting<Group> {
     channel* from = nullptr;
     std::uint64_t next = 0;  // so many of its messages have been consumed here
     delivery_timer timer;
-    heap_memory fetched;                      // what was read from the memory of its process
-    std::unique_ptr<delivery_choice> choice;  // null until there is something to choose
+    heap_memory fetched;                  // what was read from the memory of its process
+    owned_array<delivery_choice> choice;  // one, as soon as there is something to choose
   };
 
   /// Writes a copy for that reader; whether it is to tell how long it takes.
@@ -166,10 +165,9 @@ class lane_sends : public lane_waiting<Group> {
 
  private:
   static delivery_choice& choice_of(correspondent& c) {
-    if (c.choice == nullptr) [[unlikely]]
-      c.choice.reset(
-          allocating(sizeof(delivery_choice), "what is known of a peer", [] { return new delivery_choice; }));
-    return *c.choice;
+    if (c.choice.size() == 0) [[unlikely]]
+      c.choice = owned_array<delivery_choice>(1, "what is known of a peer");
+    return c.choice[0];
   }
 
   static constexpr std::size_t small_bytes = 4096;
@@ -210,7 +208,7 @@ class lane_sends : public lane_waiting<Group> {
     timed_reader_ = peer;
   }
   [[gnu::noinline, gnu::cold]] void forget_timed() {
-    peers_[static_cast<std::size_t>(timed_reader_)].choice->not_sent();
+    peers_[static_cast<std::size_t>(timed_reader_)].choice[0].not_sent();
     timed_ = nullptr;
   }
   /// The memory of a message stays as it is until the peer has read it.
@@ -272,7 +270,7 @@ class lane_sends : public lane_waiting<Group> {
     const auto decision = choose(c, data, bytes);
     if (decision.way == delivery::read) {
       post_remote(peer, c, data, bytes, decision.timed);
-      if (decision.timed) c.choice->sent(decision.way, bytes, {});
+      if (decision.timed) c.choice[0].sent(decision.way, bytes, {});
       return hidden::to_be_read;
     }
     bool timed = false;  // a copy that was made for another reader takes no time
@@ -280,7 +278,7 @@ class lane_sends : public lane_waiting<Group> {
       if (bytes < delivery_choice::least_bytes) {
         std::memcpy(to, data, bytes);
       } else {
-        timed = c.choice->write(how, bytes, [&](bool streamed) { copy_elements(to, data, bytes, streamed); });
+        timed = c.choice[0].write(how, bytes, [&](bool streamed) { copy_elements(to, data, bytes, streamed); });
       }
     };
     chunk* const copy = stage(peer, c.posted + 1, data, bytes, write);

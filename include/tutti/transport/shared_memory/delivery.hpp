@@ -34,6 +34,12 @@ class delivery_choice {
     bool timed;
   };
 
+  delivery_choice() {
+    size_class& c = sizes_[results];
+    c.copy_lead = lead_of_results;
+    c.due_of(delivery::streamed) = 2 * c.due_of(delivery::cached);
+  }
+
   static constexpr std::size_t least_bytes = 1024;
   /// Fewer are not worth a call of the kernel.
   static constexpr std::size_t least_read = 32768;
@@ -90,7 +96,8 @@ class delivery_choice {
   // state in which this way leaves it. The least time counts: a rank can be interrupted.
   static constexpr std::uint8_t lead = 2 * channel::capacity;
   static constexpr std::uint8_t samples = 3;
-  static constexpr std::uint8_t lead_of(delivery way) { return way == delivery::read ? 0 : lead; }
+  // Results are large and rare, and lie where they lay before.
+  static constexpr std::uint8_t lead_of_results = 2;
   // After how many messages it is tried again: the best one often, another such that it takes one part in a hundred.
   static constexpr float often = 203;
   static constexpr float rarely = 601;
@@ -105,6 +112,7 @@ class delivery_choice {
     float cost[ways] = {};                    // in nanoseconds for each KiB; 0: not known yet
     std::uint32_t due[ways] = {5, 211, 401};  // when to try it; the first messages find memory that nobody has touched
     std::uint32_t next_trial = 5;
+    std::uint8_t copy_lead = lead;
     std::uint32_t messages = 0;  // their number may wrap
     delivery best = delivery::cached;
     delivery best_copy = delivery::cached;
@@ -114,6 +122,7 @@ class delivery_choice {
     std::uint8_t to_sample = 0;
     float least = 0;
 
+    std::uint8_t lead_of(delivery way) const { return way == delivery::read ? 0 : copy_lead; }
     float of(delivery way) const { return cost[static_cast<int>(way)]; }
     std::uint32_t& due_of(delivery way) { return due[static_cast<int>(way)]; }
     delivery chosen(bool readable) const { return readable ? best : best_copy; }

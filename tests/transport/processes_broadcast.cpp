@@ -16,9 +16,6 @@
 #include <string>
 #include <vector>
 
-using tutti::detail::delivery;
-using tutti::detail::delivery_choice;
-
 TEST_CASE("a vector of many pieces is copied about once for all who get it") {
   const test::alarm_limit limit(test::sanitized ? 240 : 60);
   constexpr std::size_t bytes = std::size_t{8} << 20;

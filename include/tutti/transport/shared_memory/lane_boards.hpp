@@ -45,7 +45,7 @@ class lane_boards : public lane_channels<Group> {
     bool to_time = false;
     if (!copy) {
       s.where = group_->where(data);
-      to_time = group_->size() == 2 && this->to_be_timed(1 - rank_, data);
+      to_time = this->is_pair() && this->to_be_timed(1 - rank_, data);
     } else if (bytes <= message_slot::inline_bytes) {
       s.hold(data, bytes);
       s.where = 0;
@@ -201,7 +201,7 @@ class lane_boards : public lane_channels<Group> {
 
   /// Whether the reader is to tell how long it takes. Where several read, each would be another case.
   bool write_shown(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (group_->size() == 2 && bytes >= delivery_choice::least_bytes)
+    if (this->is_pair() && bytes >= delivery_choice::least_bytes)
       return this->write_timed_copy(1 - rank_, to, from, bytes, true);
     std::memcpy(to, from, bytes);
     return false;

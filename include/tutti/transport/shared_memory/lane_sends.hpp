@@ -97,10 +97,8 @@ class lane_sends : public lane_waiting<Group> {
   /// Writes a copy for that reader; whether it is to tell how long it takes.
   bool write_timed_copy(int peer, std::byte* to, const std::byte* from, std::size_t bytes, bool may_time) {
     correspondent& c = reach(peer);
-    delivery_choice& choice = choice_of(c);
-    const auto [way, to_time] = choice.next(bytes, false, c.to->report);
-    return choice.write({way, to_time && may_time}, bytes,
-                        [&](bool streamed) { copy_elements(to, from, bytes, streamed); });
+    const auto [way, to_time] = choice_of(c).next(bytes, false, c.to->report);
+    return write_by({way, to_time && may_time}, c, to, from, bytes);
   }
   /// What was to be timed in the call before has not been sent.
   TUTTI_ALWAYS_INLINE void begin_channels_call() {
@@ -179,6 +177,15 @@ class lane_sends : public lane_waiting<Group> {
   }
   static bool full(correspondent& c) {
     return c.posted >= channel::capacity && !consumed(c, c.posted + 1 - channel::capacity);
+  }
+
+  /// A copy for that peer by a decision of its choice; whether it is to tell how long it takes.
+  static bool write_by(delivery_choice::decision how, correspondent& c, std::byte* to, const std::byte* from,
+                       std::size_t bytes) {
+    const auto copy = [&](bool streamed) { copy_elements(to, from, bytes, streamed); };
+    if (how.timed) return c.choice[0].write(how, bytes, copy);
+    copy(how.way == delivery::streamed);
+    return false;
   }
 
   /// How the peer gets what it cannot read where it is. From a root it is not read: a root has nothing else to do than
@@ -274,13 +281,7 @@ class lane_sends : public lane_waiting<Group> {
       return hidden::to_be_read;
     }
     bool timed = false;  // a copy that was made for another reader takes no time
-    const auto write = [&, how = decision](std::byte* to) {
-      if (bytes < delivery_choice::least_bytes) {
-        std::memcpy(to, data, bytes);
-      } else {
-        timed = c.choice[0].write(how, bytes, [&](bool streamed) { copy_elements(to, data, bytes, streamed); });
-      }
-    };
+    const auto write = [&](std::byte* to) { timed = write_by(decision, c, to, data, bytes); };
     chunk* const copy = stage(peer, c.posted + 1, data, bytes, write);
     if (copy == nullptr) return hidden::not_sent;
     post_copy(peer, c, copy->memory.data(), bytes, timed);

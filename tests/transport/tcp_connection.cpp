@@ -12,6 +12,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <algorithm>
@@ -186,13 +187,19 @@ TEST_CASE("messages wait for a connection") {
   CHECK(got == expected);
 }
 
-TEST_CASE("what is on its way to the same host is bounded where ranks share processors, and nowhere else") {
-  using tutti::detail::bound_local_queue, tutti::detail::socket_is_local;
+TEST_CASE("a socket to the same host is not paced, and bounded where ranks share processors; others are left alone") {
+  using tutti::detail::socket_is_local, tutti::detail::tune_local_socket;
   const auto queue = [](int socket) {
     int bytes = 0;
     socklen_t size = sizeof bytes;
     checked(getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, &size), "SO_SNDBUF");
     return bytes;
+  };
+  const auto control = [](int socket) {
+    char name[16] = {};
+    socklen_t size = sizeof name;
+    checked(getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &size), "TCP_CONGESTION");
+    return std::string(name);
   };
   for (const int ranks : {2, 4}) {
     auto [local, local_too] = connected_pair(true);
@@ -202,6 +209,7 @@ TEST_CASE("what is on its way to the same host is bounded where ranks share proc
     c.tune(tutti::detail::tcp_tuning::for_host(ranks, 2, std::chrono::microseconds(-1)));
     c.establish(std::move(local));
     CHECK(queue(c.descriptor()) == (ranks > 2 ? 256 << 10 : before));
+    CHECK(control(c.descriptor()) == "reno");
   }
   const auto [nameless, nameless_too] = connected_pair(false);
   CHECK_FALSE(socket_is_local(nameless.get()));
@@ -223,9 +231,11 @@ TEST_CASE("what is on its way to the same host is bounded where ranks share proc
   checked(getsockname(listener.get(), name, &length), "getsockname");
   checked(connect(remote.get(), name, length), "connect");
   const int grown = queue(remote.get());
+  const std::string chosen = control(remote.get());
   CHECK_FALSE(socket_is_local(remote.get()));
-  bound_local_queue(remote.get(), 32 << 10);
+  tune_local_socket(remote.get(), 32 << 10);
   CHECK(queue(remote.get()) == grown);
+  CHECK(control(remote.get()) == chosen);
 }
 
 TEST_CASE("messages of several lanes arrive in every order of asking, in every portion") {

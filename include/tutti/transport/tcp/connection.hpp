@@ -45,7 +45,7 @@ class basic_tcp_connection {
 
   /// Takes over a connected stream socket, of which nothing has been read yet. Once.
   void establish(descriptor_owner socket) noexcept {
-    if (local_queue_bytes_ != 0) bound_local_queue(socket.get(), local_queue_bytes_);
+    tune_local_socket(socket.get(), local_queue_bytes_);
     socket_.store(socket.release(), std::memory_order_release);
   }
   /// The same from a socket of Asio, or what gives its descriptor away likewise.
@@ -322,7 +322,7 @@ class basic_tcp_connection {
   bool told_ = false;
   int error_ = 0;  // of reading
   int write_error_ = 0;
-  std::size_t call_bytes_ = std::size_t{256} << 10;
+  std::size_t call_bytes_ = tcp_tuning{}.call_bytes;
   std::size_t local_queue_bytes_ = 0;
   std::size_t unread_ = 0;  // bytes written since this end last read
   std::atomic<std::uint64_t> written_{1};

@@ -12,10 +12,12 @@ struct tcp_tuning {
   std::chrono::nanoseconds busy_poll{0};
   /// More ranks on this host than processors: who waits gives way at once.
   bool crowded = true;
-  /// Messages of more bytes are cut, if they have more than one element. The same on every rank.
-  std::size_t piece_bytes = std::size_t{256} << 10;
-  /// At most in one system call.
-  std::size_t call_bytes = std::size_t{256} << 10;
+  /// Messages of more bytes are cut, if they have more than one element. The same on every rank. Two ranks that write
+  /// so much each before they read keep out of each other's socket: allreduce of 2 to 16 MiB took 5 to 35 % less time
+  /// than with 256 KiB.
+  std::size_t piece_bytes = std::size_t{1} << 20;
+  /// At most in one system call: a whole piece with its header.
+  std::size_t call_bytes = std::size_t{2} << 20;
   /// What the system is asked to hold of what a rank sends to another of this host; it takes the double. 0: as it
   /// likes.
   std::size_t local_queue_bytes = 0;

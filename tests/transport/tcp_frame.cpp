@@ -17,12 +17,14 @@ using tutti::detail::tcp_frame_kind;
 using tutti::detail::tcp_header;
 using tutti::detail::tcp_lane_id;
 
-TEST_CASE("a header is 24 bytes, little-endian") {
+TEST_CASE("a header is 32 bytes, little-endian") {
   std::array<std::byte, tcp_header::size> bytes{};
+  bytes.fill(std::byte{0xff});
   encode({0x0102'0304'0506'0708, 0x1112'1314'1516'1718, tcp_lane_id::of(0x2122'2324, 0x3132), tcp_frame_kind::pause},
          bytes.data());
-  const std::array<int, tcp_header::size> expected{8,    7,    6,    5,    4, 3,    2,    1,    0x18, 0x17, 0x16, 0x15,
-                                                   0x14, 0x13, 0x12, 0x11, 2, 0x74, 0x32, 0x31, 0x24, 0x23, 0x22, 0x21};
+  const std::array<int, tcp_header::size> expected{8,    7,    6,    5,    4,    3, 2,    1,    0x18, 0x17, 0x16,
+                                                   0x15, 0x14, 0x13, 0x12, 0x11, 2, 0x74, 0x32, 0x31, 0x24, 0x23,
+                                                   0x22, 0x21, 0,    0,    0,    0, 0,    0,    0,    0};
   for (std::size_t i = 0; i < bytes.size(); ++i) CHECK(std::to_integer<int>(bytes[i]) == expected[i]);
 }
 

@@ -412,8 +412,9 @@ TEST_CASE("a rank that leaves is told apart from one that is lost") {
 TEST_CASE("a peer that sends nonsense is named") {
   const deadline limit(30s);
   ends e(2);
-  const bytes nonsense = message(1, 24);
-  REQUIRE(::send(e.all.group(1).connection(0).descriptor(), nonsense.data(), 24, MSG_NOSIGNAL) == 24);
+  const bytes nonsense = message(1, tutti::detail::tcp_header::size);
+  REQUIRE(::send(e.all.group(1).connection(0).descriptor(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(nonsense.size()));
   const std::string text = thrown<tutti::peer_failed>([&] { receive(e[0], 1, message(1, 100)); });
   CHECK(contains(
       text,

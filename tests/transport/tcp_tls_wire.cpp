@@ -174,14 +174,15 @@ TEST_CASE("what lies decrypted is not waited for at the descriptor") {
   const bytes one = payload(100, 1);
   const bytes other = payload(200, 2);
   // Two frames in one record.
-  bytes record(2 * tutti::detail::tcp_header::size + 300);
+  constexpr std::size_t head = tutti::detail::tcp_header::size;
+  bytes record(2 * head + 300);
   tutti::detail::encode({one.size(), 5, 0, tutti::detail::tcp_frame_kind::message}, record.data());
-  std::copy(one.begin(), one.end(), record.begin() + 24);
-  tutti::detail::encode({other.size(), 5, 1, tutti::detail::tcp_frame_kind::message}, record.data() + 124);
-  std::copy(other.begin(), other.end(), record.begin() + 148);
+  std::copy(one.begin(), one.end(), record.begin() + head);
+  tutti::detail::encode({other.size(), 5, 1, tutti::detail::tcp_frame_kind::message}, record.data() + head + 100);
+  std::copy(other.begin(), other.end(), record.begin() + 2 * head + 100);
   REQUIRE(p.sessions[0]->encrypt(record.data(), record.size()));
   p.sessions[0]->flush();
-  std::byte header[24];
+  std::byte header[head];
   REQUIRE(p.sessions[1]->read(header, sizeof header).bytes == sizeof header);
   CHECK(p.sessions[1]->holds());
   CHECK(p.end[1].holds());

@@ -20,7 +20,7 @@
 namespace tutti::detail {
 
 /// Changes whenever anything that is sent does.
-inline constexpr std::uint32_t tcp_version = 2;
+inline constexpr std::uint32_t tcp_version = 3;
 /// What elements look like to this program, beside the order of their bytes.
 inline constexpr std::uint64_t tcp_layout = sizeof(char*) * 100 + sizeof(long) * 10 + sizeof(long double) / 16;
 /// Sent as it lies in memory: a rank with another order of bytes reads another number.

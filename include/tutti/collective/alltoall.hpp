@@ -17,7 +17,7 @@ template <class Algorithm, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void alltoall(Comm& comm, const T* in, std::span<T> out, std::size_t each, call_site where) {
   constexpr auto verb = collective::alltoall;
   if constexpr (std::is_same_v<Algorithm, native>) {
-    run_native<verb, T, no_operation>(comm, out.size(), -1, where, [&](auto& own) TUTTI_ALWAYS_INLINE {
+    run_native<verb, T, no_operation>(comm, out.size(), -1, where, [=](auto& own) TUTTI_ALWAYS_INLINE {
       own.alltoall(in == out.data() ? nullptr : in, out.data(), each);
     });
   } else {

@@ -52,21 +52,41 @@ template <class Comm>
                no_operation{}, false);
 }
 
-/// `f(collectives)` as the call.
+template <collective C, class T, class Op, class Comm>
+TUTTI_ALWAYS_INLINE inline call make_native_call(Comm& comm, std::size_t count, int root, call_site where) {
+  return comm.next_native_call(signature<C, native, T, Op>, count, root, where);
+}
+
+/// `f(collectives)` as the call, after what has to be done before.
 template <collective C, class T, class Op, class Comm, class F>
-TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int root, call_site where, F&& f) {
+[[gnu::noinline, gnu::cold]] void run_native_slowly(Comm& comm, std::size_t count, int root, call_site where, F f) {
+  comm.go_on();
+  auto own = comm.transport().native_collectives();
+  if (!own.introduced()) {
+    introduce_native(comm, where);
+    own.introduce();
+  }
+  try {
+    own.open(make_native_call<C, T, Op>(comm, count, root, where));
+    f(own);
+  } catch (...) {
+    abandon(own);
+  }
+}
+
+/// `f(collectives)` as the call. What is done seldom is done with a copy of f, elsewhere, from where nothing comes
+/// back: so nothing need be kept for after it.
+template <collective C, class T, class Op, class Comm, class F>
+TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int root, call_site where, F f) {
   static_assert(native_transport<typename Comm::transport_type>,
                 "tutti: native stands for a collective of the library below the transport, and this transport has "
                 "none: it is for mpi");
   if constexpr (native_transport<typename Comm::transport_type>) {
-    comm.go_on();
     auto own = comm.transport().native_collectives();
-    if (!own.introduced()) [[unlikely]] {
-      introduce_native(comm, where);
-      own.introduce();
-    }
+    if (comm.has_given_up() || !own.calm()) [[unlikely]]
+      return run_native_slowly<C, T, Op>(comm, count, root, where, std::move(f));
+    own.write_down(make_native_call<C, T, Op>(comm, count, root, where));
     try {
-      own.open(make_call<C, native, T, Op>(comm, count, root, where));
       f(own);
     } catch (...) {
       auto failed = comm.transport().native_collectives();  // `own` stays in registers
@@ -78,11 +98,11 @@ TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int ro
 template <collective C, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void native_movement(Comm& comm, const buffers<T>& memory, std::size_t count,
                                                 std::size_t each, int root, call_site where) {
-  run_native<C, T, no_operation>(comm, count, root, where, [&](auto& own) TUTTI_ALWAYS_INLINE {
+  run_native<C, T, no_operation>(comm, count, root, where, [=, rank = comm.rank()](auto& own) TUTTI_ALWAYS_INLINE {
     const bool in_place = memory.in != nullptr && memory.in == memory.out;
     // This rank's block.
     const T* const block = memory.own_in != nullptr ? memory.own_in
-                           : memory.in != nullptr   ? memory.in + each * static_cast<std::size_t>(comm.rank())
+                           : memory.in != nullptr   ? memory.in + each * static_cast<std::size_t>(rank)
                                                     : nullptr;
     if constexpr (C == collective::broadcast) {
       own.broadcast(memory.out, count, root);
@@ -105,7 +125,7 @@ using natively_lowered =
 template <collective C, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void native_reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
                                                  Op op, std::span<T> result, std::size_t offset, call_site where) {
-  run_native<C, T, Op>(comm, count, root, where, [&](auto& own) TUTTI_ALWAYS_INLINE {
+  auto call = [=, &comm, op = std::move(op)](auto& own) mutable TUTTI_ALWAYS_INLINE {
     using lower = natively_lowered<T, Op>;
     using W = typename lower::element;
     constexpr bool takes_scratch =
@@ -131,7 +151,8 @@ TUTTI_ALWAYS_INLINE inline void native_reduction(Comm& comm, const buffers<T>& m
                                             comm.scratch());
     }
     lower::finish(wide, result, offset, comm.size());
-  });
+  };
+  run_native<C, T, Op>(comm, count, root, where, std::move(call));
 }
 
 }  // namespace detail

@@ -164,6 +164,13 @@ class communicator {
     history_ = c.fingerprint();
     return c;
   }
+  /// The same of a call whose messages are not ours.
+  TUTTI_ALWAYS_INLINE call next_native_call(const call_signature& signature, std::size_t count, int root,
+                                            call_site where) {
+    const call c{&signature, ++calls_, history_, count, root, where};
+    history_ = c.mark();
+    return c;
+  }
 
   /// One lane for nonblocking collectives, and which collective is on it.
   struct pending_lane : in_progress {
@@ -209,9 +216,10 @@ class communicator {
   /// The rank goes on, and does not end by what passed: their groups fail. To be called before it waits for others, and
   /// when its function has returned.
   TUTTI_ALWAYS_INLINE void go_on() {
-    if (given_up().next() != nullptr) [[unlikely]]
+    if (has_given_up()) [[unlikely]]
       fail_given_up();
   }
+  TUTTI_ALWAYS_INLINE bool has_given_up() { return given_up().next() != nullptr; }
   /// Advances what is pending.
   [[gnu::noinline]] void progress() {
     for (in_progress* p = pending().next(); p != nullptr;) {

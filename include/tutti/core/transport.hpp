@@ -210,13 +210,15 @@ concept hosted_transport = transport<T> && requires(const T& t) {
 /// A transport over a library that has collectives of its own.
 ///
 /// - `native_collectives()`: what calls them; transport/mpi/collectives.hpp says how. `open(call)` comes before each
-///   call, and `abandon(reason)` after one that has ended by an exception; `introduce()` once all ranks are known
-///   to be about to call one, and `introduced()` whether they have been.
+///   call, or `write_down(call)` if `calm()`, and `abandon(reason)` after one that has ended by an exception;
+///   `introduce()` once all ranks are known to be about to call one, and `introduced()` whether they have been.
 template <class T>
 concept native_transport = transport<T> && requires(T& t, const call& c, const std::string& reason) {
   { t.native_collectives().introduced() } -> std::same_as<bool>;
   t.native_collectives().introduce();
   t.native_collectives().open(c);
+  { t.native_collectives().calm() } -> std::same_as<bool>;
+  t.native_collectives().write_down(c);
   t.native_collectives().abandon(reason);
 };
 

@@ -13,6 +13,7 @@
 #include <mpi.h>
 
 #include <tutti/core/error.hpp>
+#include <tutti/core/inline.hpp>
 #include <tutti/core/message.hpp>
 
 #include <string>
@@ -52,6 +53,14 @@ namespace tutti::detail {
 inline void check_mpi(int code, std::string_view call) {
   if (code != MPI_SUCCESS) [[unlikely]]
     raise_mpi(code, call);
+}
+
+/// The same of `f(arguments...)`, a function of MPI's. It lets no exception through, so that nothing need be kept for
+/// that while it is called.
+template <class... Parameters, class... Arguments>
+TUTTI_ALWAYS_INLINE inline void call_mpi(std::string_view name, int (*f)(Parameters...), Arguments... arguments) {
+  const int code = [&]() noexcept TUTTI_ALWAYS_INLINE { return f(arguments...); }();
+  check_mpi(code, name);
 }
 
 inline bool mpi_initialized() {

@@ -41,55 +41,56 @@ class mpi_collectives {
     group_->introduced = true;
     group_->job().may_be_deaf();
   }
-  TUTTI_ALWAYS_INLINE void open(const call& c) {
+  /// Nothing need be done before a collective but to write it down.
+  TUTTI_ALWAYS_INLINE bool calm() const { return group_->introduced && group_->calm(); }
+  TUTTI_ALWAYS_INLINE void write_down(const call& c) { group_->write_down(c); }
+  void open(const call& c) {
     group_->check();
     group_->job().go_on();
     group_->write_collective(c);
   }
   void abandon(const std::string& reason) noexcept { abandon(*group_, reason); }
 
-  TUTTI_ALWAYS_INLINE void barrier() { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
+  TUTTI_ALWAYS_INLINE void barrier() { call_mpi("MPI_Barrier", MPI_Barrier, comm_); }
 
   template <class T>
   TUTTI_ALWAYS_INLINE void broadcast(T* data, std::size_t n, int root) {
-    in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
-      check_mpi(MPI_Bcast(data + at, count, mpi_type<T>(), root, comm_), "MPI_Bcast");
+    in_parts(n, [=, comm = comm_](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
+      call_mpi("MPI_Bcast", MPI_Bcast, data + at, count, mpi_type<T>(), root, comm);
     });
   }
   template <class T>
   TUTTI_ALWAYS_INLINE void scatter(const T* in, T* out, std::size_t each, int root) {
     as_blocks<T>(each, [&](MPI_Datatype type, int count) TUTTI_ALWAYS_INLINE {
       const bool stays = group_->rank() == root && out == in + own_offset(each);
-      check_mpi(MPI_Scatter(in, count, type, stays ? MPI_IN_PLACE : out, count, type, root, comm_), "MPI_Scatter");
+      call_mpi("MPI_Scatter", MPI_Scatter, in, count, type, stays ? MPI_IN_PLACE : out, count, type, root, comm_);
     });
   }
   template <class T>
   TUTTI_ALWAYS_INLINE void gather(const T* in, T* out, std::size_t each, int root) {
     as_blocks<T>(each, [&](MPI_Datatype type, int count) TUTTI_ALWAYS_INLINE {
       const bool stays = group_->rank() == root && in == out + own_offset(each);
-      check_mpi(MPI_Gather(stays ? MPI_IN_PLACE : in, count, type, out, count, type, root, comm_), "MPI_Gather");
+      call_mpi("MPI_Gather", MPI_Gather, stays ? MPI_IN_PLACE : in, count, type, out, count, type, root, comm_);
     });
   }
   template <class T>
   TUTTI_ALWAYS_INLINE void allgather(const T* in, T* out, std::size_t each) {
     as_blocks<T>(each, [&](MPI_Datatype type, int count) TUTTI_ALWAYS_INLINE {
-      check_mpi(MPI_Allgather(in == nullptr ? MPI_IN_PLACE : in, count, type, out, count, type, comm_),
-                "MPI_Allgather");
+      call_mpi("MPI_Allgather", MPI_Allgather, in == nullptr ? MPI_IN_PLACE : in, count, type, out, count, type, comm_);
     });
   }
   template <class T>
   TUTTI_ALWAYS_INLINE void alltoall(const T* in, T* out, std::size_t each) {
     as_blocks<T>(each, [&](MPI_Datatype type, int count) TUTTI_ALWAYS_INLINE {
-      check_mpi(MPI_Alltoall(in == nullptr ? MPI_IN_PLACE : in, count, type, out, count, type, comm_), "MPI_Alltoall");
+      call_mpi("MPI_Alltoall", MPI_Alltoall, in == nullptr ? MPI_IN_PLACE : in, count, type, out, count, type, comm_);
     });
   }
 
   template <bool Commutes, class T, class Op>
   TUTTI_ALWAYS_INLINE void allreduce(const T* in, T* out, std::size_t n, Op& op) {
     with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE {
-      in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
-        check_mpi(MPI_Allreduce(in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm_),
-                  "MPI_Allreduce");
+      in_parts(n, [=, comm = comm_](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
+        call_mpi("MPI_Allreduce", MPI_Allreduce, in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm);
       });
     });
   }
@@ -102,16 +103,16 @@ class mpi_collectives {
   template <bool Commutes, class T, class Op>
   TUTTI_ALWAYS_INLINE void scan(const T* in, T* out, std::size_t n, Op& op) {
     with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE {
-      in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
-        check_mpi(MPI_Scan(in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm_), "MPI_Scan");
+      in_parts(n, [=, comm = comm_](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
+        call_mpi("MPI_Scan", MPI_Scan, in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm);
       });
     });
   }
   template <bool Commutes, class T, class Op>
   TUTTI_ALWAYS_INLINE void exscan(const T* in, T* out, std::size_t n, Op& op) {
     with_mpi_operation<Commutes, T>(op, [&](MPI_Datatype type, MPI_Op fold) TUTTI_ALWAYS_INLINE {
-      in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
-        check_mpi(MPI_Exscan(in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm_), "MPI_Exscan");
+      in_parts(n, [=, comm = comm_](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
+        call_mpi("MPI_Exscan", MPI_Exscan, in == out ? MPI_IN_PLACE : in + at, out + at, count, type, fold, comm);
       });
     });
   }
@@ -125,15 +126,13 @@ class mpi_collectives {
       // In place MPI puts the block where the vector begins.
       const T* const from = whole != nullptr ? whole : in;
       if (blocks.even()) {
-        check_mpi(MPI_Reduce_scatter_block(whole != nullptr ? MPI_IN_PLACE : from, whole != nullptr ? whole : to,
-                                           static_cast<int>(largest), type, fold, comm_),
-                  "MPI_Reduce_scatter_block");
+        call_mpi("MPI_Reduce_scatter_block", MPI_Reduce_scatter_block, whole != nullptr ? MPI_IN_PLACE : from,
+                 whole != nullptr ? whole : to, static_cast<int>(largest), type, fold, comm_);
       } else {
         int* const counts = scratch.take_for<int>(static_cast<std::size_t>(blocks.blocks()));
         for (int rank = 0; rank < blocks.blocks(); ++rank) counts[rank] = static_cast<int>(blocks.size(rank));
-        check_mpi(MPI_Reduce_scatter(whole != nullptr ? MPI_IN_PLACE : from, whole != nullptr ? whole : to, counts,
-                                     type, fold, comm_),
-                  "MPI_Reduce_scatter");
+        call_mpi("MPI_Reduce_scatter", MPI_Reduce_scatter, whole != nullptr ? MPI_IN_PLACE : from,
+                 whole != nullptr ? whole : to, counts, type, fold, comm_);
       }
       const std::size_t own = blocks.size(group_->rank());
       if (whole != nullptr && whole != to && own != 0) std::memmove(static_cast<void*>(to), whole, own * sizeof(T));
@@ -167,9 +166,14 @@ class mpi_collectives {
 
   /// `call(at, count)`: some elements after the others.
   template <class Call>
-  TUTTI_ALWAYS_INLINE static void in_parts(std::size_t n, Call&& call) {
+  TUTTI_ALWAYS_INLINE static void in_parts(std::size_t n, const Call& call) {
     if (n <= mpi_most_elements) [[likely]]
       return call(std::size_t{0}, static_cast<int>(n));
+    in_several_parts(n, call);
+  }
+  /// With a copy of the call, whose own stays in registers.
+  template <class Call>
+  [[gnu::noinline, gnu::cold]] static void in_several_parts(std::size_t n, Call call) {
     for (std::size_t at = 0; at < n; at += mpi_most_elements)
       call(at, static_cast<int>(n - at < mpi_most_elements ? n - at : mpi_most_elements));
   }
@@ -184,10 +188,9 @@ class mpi_collectives {
   template <class T>
   TUTTI_ALWAYS_INLINE void reduce(const T* in, T* out, std::size_t n, MPI_Datatype type, MPI_Op fold, int root) {
     const bool here = group_->rank() == root;
-    in_parts(n, [&](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
-      check_mpi(MPI_Reduce(here && in == out ? MPI_IN_PLACE : in + at, here ? out + at : nullptr, count, type, fold,
-                           root, comm_),
-                "MPI_Reduce");
+    in_parts(n, [=, comm = comm_](std::size_t at, int count) TUTTI_ALWAYS_INLINE {
+      call_mpi("MPI_Reduce", MPI_Reduce, here && in == out ? MPI_IN_PLACE : in + at, here ? out + at : nullptr, count,
+               type, fold, root, comm);
     });
   }
   /// Blocks of more elements than MPI counts, one rank's after the other's.

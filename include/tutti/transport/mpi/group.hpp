@@ -56,6 +56,7 @@ class mpi_group : public mpi_listener {
       : mpi_listener(number, &mpi_group::take),
         job_(of.job_),
         whole_(std::move(whole)),
+        whole_state_(&whole_->state_),
         rank_(0),
         size_(static_cast<int>(members.size())),
         members_(members.size()),
@@ -113,9 +114,7 @@ class mpi_group : public mpi_listener {
   bool failed() const noexcept { return state_.load(std::memory_order_relaxed) == broken; }
   /// Throws what the group failed of, if it failed.
   TUTTI_ALWAYS_INLINE void check() {
-    if (state_.load(std::memory_order_relaxed) != fine) [[unlikely]]
-      raise();
-    if (whole_ != nullptr && whole_->state_.load(std::memory_order_relaxed) != fine) [[unlikely]]
+    if (!works()) [[unlikely]]
       raise();
   }
   [[noreturn, gnu::noinline, gnu::cold]] void raise() {
@@ -161,10 +160,11 @@ class mpi_group : public mpi_listener {
     write_collective(c);
   }
   TUTTI_ALWAYS_INLINE void write_collective(const call& c) {
-    log_.write(c);
+    write_down(c);
     if (looks_.any_for_calls()) [[unlikely]]
       compare_last_call();
   }
+  TUTTI_ALWAYS_INLINE void write_down(const call& c) { log_.write(c); }
 
   call last_call() const { return log_.read(log_.last()); }
 
@@ -234,10 +234,11 @@ class mpi_group : public mpi_listener {
   /// This rank does not come to the group of that number of these ranks, and those who are there are told.
   void miss(int number, std::span<const int> members) noexcept { meeting_.miss(*this, number, members); }
   /// Neither this group nor the whole has failed, or is about to.
-  bool works() const noexcept {
-    return state_.load(std::memory_order_relaxed) == fine &&
-           (whole_ == nullptr || whole_->state_.load(std::memory_order_relaxed) == fine);
+  TUTTI_ALWAYS_INLINE bool works() const noexcept {
+    return (state_.load(std::memory_order_relaxed) | whole_state_->load(std::memory_order_relaxed)) == fine;
   }
+  /// A collective may begin, and all there is to be done before is to write it down.
+  TUTTI_ALWAYS_INLINE bool calm() const noexcept { return works() && !job_->has_to_say() && !looks_.any_for_calls(); }
   bool has_left(int rank) const { return gone_after_[static_cast<std::size_t>(rank)] != 0; }
   /// What is added to texts in which ranks are those of this group.
   std::string described() const {
@@ -252,7 +253,7 @@ class mpi_group : public mpi_listener {
   bool introduced = false;
 
  private:
-  enum state : int { fine, aborting, broken };
+  enum state : int { fine = 0, aborting = 1, broken = 2 };
   static constexpr std::uint64_t none = ~std::uint64_t{0};
 
   mpi_note about(note_kind kind, const failure& f = {}) const {
@@ -409,6 +410,7 @@ class mpi_group : public mpi_listener {
 
   std::shared_ptr<mpi_job> job_;
   std::shared_ptr<mpi_group> whole_;  // null if it is this one
+  const std::atomic<int>* whole_state_ = &state_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_;
   int size_;

@@ -148,9 +148,10 @@ class mpi_job {
   void send_if_it_goes_on(int to, mpi_note note) { unsaid_.push_back({to, std::move(note)}); }
   /// It has not.
   TUTTI_ALWAYS_INLINE void go_on() {
-    if (!unsaid_.empty()) [[unlikely]]
+    if (has_to_say()) [[unlikely]]
       say();
   }
+  TUTTI_ALWAYS_INLINE bool has_to_say() const noexcept { return !unsaid_.empty(); }
   /// Takes in what has been told. Not a collective, and it does not wait.
   void poll() {
     if (gone_) return;

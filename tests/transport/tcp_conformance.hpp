@@ -31,13 +31,13 @@ struct tcp_cases {
   static std::vector<std::size_t> vector_lengths(int ranks) {
     const auto p = static_cast<std::size_t>(ranks);
     if (ranks > 8) return {p + 1};
-    if (ranks == 2 || ranks == 3) return {0, p + 1, 1003, 100'003};
+    if (ranks == 2 || ranks == 3) return {0, p + 1, 1003, 300'003};
     const std::set<std::size_t> lengths{0, 1, p + 1, 1003};
     return {lengths.begin(), lengths.end()};
   }
   static std::vector<std::size_t> block_lengths(int ranks) {
     if (ranks > 8) return {2};
-    if (ranks == 2 || ranks == 3) return {0, 300, 70'001};
+    if (ranks == 2 || ranks == 3) return {0, 300, 270'001};
     return {0, 1, 300};
   }
   template <tutti::collective C, class F>

@@ -3,6 +3,7 @@
 
 #include <tutti/communicator/communicator.hpp>
 #include <tutti/communicator/environment.hpp>
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
@@ -17,7 +18,6 @@
 #include <tutti/transport/tcp/options.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <optional>

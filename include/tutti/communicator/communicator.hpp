@@ -7,6 +7,7 @@
 #include <tutti/core/arena.hpp>
 #include <tutti/core/call.hpp>
 #include <tutti/core/call_site.hpp>
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/memory.hpp>
@@ -17,7 +18,6 @@
 #include <tutti/core/transport.hpp>
 #include <tutti/core/type_name.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>

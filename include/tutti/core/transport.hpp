@@ -4,10 +4,10 @@
 // What a transport must be. A transport moves bytes between ranks and knows nothing of collectives.
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/clock.hpp>
 #include <tutti/core/host_map.hpp>
 #include <tutti/core/owned_memory.hpp>
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <span>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
+
 #include <atomic>
-#include <chrono>
 
 namespace tutti::detail {
 

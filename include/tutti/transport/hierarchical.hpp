@@ -3,6 +3,7 @@
 
 // How bytes move between ranks of which some share a host: by one transport within a host, by another between hosts.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/host_map.hpp>
 #include <tutti/core/memory.hpp>
 #include <tutti/core/transport.hpp>
@@ -10,7 +11,6 @@
 #include <tutti/transport/hierarchical/lane.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>

@@ -3,12 +3,12 @@
 
 // How bytes move between ranks that MPI has started: by its messages, or by its own collectives.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/mpi/collectives.hpp>
 #include <tutti/transport/mpi/group.hpp>
 #include <tutti/transport/mpi/lane.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>

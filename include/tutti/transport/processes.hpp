@@ -3,11 +3,11 @@
 
 // How bytes move between processes of one host: through memory that they share.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/processes/group.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <span>

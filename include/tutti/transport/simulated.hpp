@@ -3,6 +3,7 @@
 
 // How bytes move under a virtual clock: real data, and time and faults by a model.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/transport.hpp>
@@ -11,7 +12,6 @@
 #include <tutti/transport/simulated/options.hpp>
 #include <tutti/transport/simulated/part.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>

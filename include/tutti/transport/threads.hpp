@@ -4,11 +4,11 @@
 // How bytes move between threads of one process: in place where they are large, through a cache line where they are
 // small.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/threads/group.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <span>

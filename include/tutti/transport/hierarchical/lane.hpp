@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/inline.hpp>
@@ -9,7 +10,6 @@
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/hierarchical/group.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <string>
 #include <utility>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/memory.hpp>
@@ -17,7 +18,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
-#include <chrono>
 #include <climits>
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/message.hpp>
@@ -14,7 +15,6 @@
 #include <tutti/transport/mpi/tags.hpp>
 #include <tutti/transport/mpi/waiting.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/transport/failures.hpp>
 #include <tutti/transport/mpi/group.hpp>
 
 #include <sched.h>
-#include <chrono>
 #include <cstdint>
 
 namespace tutti::detail {

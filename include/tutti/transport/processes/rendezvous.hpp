@@ -3,6 +3,7 @@
 
 // How the ranks of a job find each other on one host, and come to share a descriptor that one of them made.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
@@ -11,7 +12,6 @@
 #include <tutti/transport/processes/rendezvous_options.hpp>
 
 #include <fcntl.h>
-#include <chrono>
 #include <string_view>
 #include <utility>
 

@@ -3,6 +3,7 @@
 
 // A rank other than 0 at the meeting of the ranks.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
@@ -14,7 +15,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <cerrno>
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>

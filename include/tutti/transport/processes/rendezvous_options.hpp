@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/processes/rendezvous_message.hpp>
 
 #include <unistd.h>
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -3,6 +3,7 @@
 
 // Sockets of one host that keep the limits of messages, have their names in no file system, and never block.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
@@ -14,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
@@ -9,7 +10,6 @@
 #include <tutti/transport/shared_memory/shown_memory.hpp>
 
 #include <sched.h>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/fold.hpp>
 #include <tutti/core/inline.hpp>
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/clock.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/owned_array.hpp>
@@ -10,7 +11,6 @@
 #include <tutti/transport/shared_memory/channel.hpp>
 
 #include <sched.h>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <utility>

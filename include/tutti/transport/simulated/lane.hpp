@@ -2,12 +2,12 @@
 #pragma once
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/simulated/group.hpp>
 #include <tutti/transport/simulated/part.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <string>

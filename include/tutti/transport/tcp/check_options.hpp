@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/tcp/address.hpp>
@@ -9,7 +10,6 @@
 
 #include <sys/resource.h>
 #include <cerrno>
-#include <chrono>
 #include <new>
 #include <string>
 #include <string_view>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/transport/call_log.hpp>
@@ -14,7 +15,6 @@
 #include <asio/steady_timer.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/transport/tcp/control_message.hpp>
 
 #include <asio/buffer.hpp>
@@ -9,7 +10,6 @@
 
 #include <fcntl.h>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/transport/tcp/cancel.hpp>
 #include <tutti/transport/tcp/handshake.hpp>
@@ -16,7 +17,6 @@
 #include <asio/write.hpp>
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <utility>

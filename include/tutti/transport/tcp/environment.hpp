@@ -3,6 +3,7 @@
 
 // What the environment says of a job whose ranks talk through TCP.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/environment_variables.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
@@ -10,7 +11,6 @@
 #include <tutti/transport/tcp/address.hpp>
 #include <tutti/transport/tcp/options.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>

@@ -3,6 +3,7 @@
 
 // Who is let in: connections that say within 2 s that they belong to the job.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/tcp/cancel.hpp>
@@ -21,7 +22,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>

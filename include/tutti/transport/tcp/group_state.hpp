@@ -3,6 +3,7 @@
 
 // What the two threads of a rank, that of its program and that which serves it, tell each other.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/owned_array.hpp>
@@ -15,7 +16,6 @@
 #include <unistd.h>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

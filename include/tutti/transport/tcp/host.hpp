@@ -3,6 +3,7 @@
 
 // Which host this is, and its addresses.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/job_hash.hpp>
@@ -16,7 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -3,6 +3,7 @@
 
 // Where a rank listens.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/transport/tcp/await.hpp>
@@ -18,7 +19,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <chrono>
+#include <tutti/core/clock.hpp>
+
 #include <string>
 
 namespace tutti {

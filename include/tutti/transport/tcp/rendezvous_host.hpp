@@ -3,6 +3,7 @@
 
 // Rank 0 at the meeting of the ranks.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
@@ -27,7 +28,6 @@
 #include <asio/write.hpp>
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

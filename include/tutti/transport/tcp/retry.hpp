@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/transport/tcp/host.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <utility>
 

@@ -3,6 +3,7 @@
 
 // How the ranks of a job find each other.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>
@@ -19,7 +20,6 @@
 #include <asio/io_context.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/transport.hpp>
 #include <tutti/transport/tcp/context.hpp>
 #include <tutti/transport/tcp/group.hpp>
 #include <tutti/transport/tcp/lane.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/core/call.hpp>
+#include <tutti/core/clock.hpp>
 #include <tutti/core/fault_point.hpp>
 #include <tutti/core/message.hpp>
 #include <tutti/core/owned_array.hpp>
@@ -10,7 +11,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/memory.hpp>
 #include <tutti/core/message.hpp>
@@ -19,7 +20,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <climits>
 #include <cstddef>
 #include <cstdint>

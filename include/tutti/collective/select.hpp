@@ -41,10 +41,11 @@ template <class Predicted, class S>
     const S schedule = make_schedule<S>(0);
     const critical_path c = follow(schedule, size);
     const double blocks = schedule.blocks(size);
-    return {
-        c.rounds * (parameters.round + c.fan_in * parameters.message),
-        (static_cast<double>(c.received) * parameters.byte + static_cast<double>(c.folds) * parameters.fold) / blocks,
-        0, 0};
+    const bool one_way = parameters.one_way != 0 && !c.exchanges;
+    // One such round is filled by many senders at the same time.
+    const double byte = !one_way ? parameters.byte : c.rounds > 1 ? parameters.copied_byte : 0.7 * parameters.byte;
+    return {c.rounds * ((one_way ? parameters.one_way : parameters.round) + c.fan_in * parameters.message),
+            (static_cast<double>(c.received) * byte + static_cast<double>(c.folds) * parameters.fold) / blocks, 0, 0};
   }
 }
 

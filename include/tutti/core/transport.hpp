@@ -136,6 +136,9 @@ struct cost_parameters {
   double message;  ///< processor time for one message sent and received
   double byte;     ///< one byte moved
   double fold;     ///< one byte folded
+  /// Latency of a round in which nobody sends who receives, where senders go on at once; 0: as of any round.
+  double one_way = 0;
+  double copied_byte = 0;  ///< one byte of several such rounds, in which messages are copied before they are moved
 };
 
 /// One rank's end of a transport.

@@ -16,6 +16,7 @@ struct critical_path {
   int fan_in = 0;          // most messages that arrive at one rank in one round
   long long received = 0;  // blocks, of each round the most that one rank receives, added up
   long long folds = 0;     // likewise
+  bool exchanges = false;  // some rank sends and receives in one round: it cannot go on before others have come as far
 };
 
 template <schedule S>
@@ -29,15 +30,20 @@ constexpr critical_path follow(const S& s, int size) {
       const place at{rank, size};
       if (k >= s.rounds(at)) continue;
       int arrivals = 0;
+      bool sends = false;
       long long mine = 0;
       long long folded = 0;
       for_each_message(s, at, k, set_blocks{}, [&](const message_end& m) {
-        if (m.sent) return;
+        if (m.sent) {
+          sends = sends || m.peer != rank;
+          return;
+        }
         if (m.peer != rank) ++arrivals;
         mine += m.size;
         folded += m.folded;
       });
       path.fan_in = std::max(path.fan_in, arrivals);
+      path.exchanges = path.exchanges || (sends && arrivals != 0);
       received = std::max(received, mine);
       folds = std::max(folds, folded);
     }

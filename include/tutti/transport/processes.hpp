@@ -63,7 +63,10 @@ class processes {
   void miss_groups() noexcept { group_->miss_groups(); }
   cost_parameters costs() const { return costs_where(group_->crowded()); }
   /// As between threads, but that a byte is copied twice. `crowded`: there are fewer processors than ranks.
-  static cost_parameters costs_where(bool crowded) { return {crowded ? 4e-6 : 600e-9, 30e-9, 0.1e-9, 0.0003e-9}; }
+  static cost_parameters costs_where(bool crowded) {
+    if (crowded) return {4e-6, 30e-9, 0.1e-9, 0.0003e-9};
+    return {600e-9, 30e-9, 0.1e-9, 0.0003e-9, 130e-9, 0.1e-9};
+  }
 
  private:
   static constexpr int of_whole = -1;

@@ -37,10 +37,12 @@ TEST_CASE("every field of a call changes its fingerprint, the call site does not
   static constexpr tutti::call_signature moved_text{"allreducer", "ing", "float", "std::plus<void>", 4};
 
   std::set<std::uint64_t> fingerprints{call_of(reference).fingerprint()};
+  std::set<std::uint64_t> marks{call_of(reference).mark()};
   for (const auto* signature :
        {&other_collective, &other_algorithm, &other_type, &other_operation, &other_size, &moved_text}) {
     CHECK(signature->hash != reference.hash);
     CHECK(fingerprints.insert(call_of(*signature).fingerprint()).second);
+    CHECK(marks.insert(call_of(*signature).mark()).second);
   }
   tutti::call c = call_of(reference);
   c.sequence = 8;
@@ -48,15 +50,50 @@ TEST_CASE("every field of a call changes its fingerprint, the call site does not
   c = call_of(reference);
   c.history = 1;  // of the calls before
   CHECK(fingerprints.insert(c.fingerprint()).second);
+  CHECK(marks.insert(c.mark()).second);
   c = call_of(reference);
   c.count = 101;
   CHECK(fingerprints.insert(c.fingerprint()).second);
+  CHECK(marks.insert(c.mark()).second);
   c = call_of(reference);
   c.root = -1;
   CHECK(fingerprints.insert(c.fingerprint()).second);
+  CHECK(marks.insert(c.mark()).second);
   c = call_of(reference);
   c.where = {"other.cpp", 99};
   CHECK(c.fingerprint() == call_of(reference).fingerprint());
+  CHECK(c.mark() == call_of(reference).mark());
+}
+
+TEST_CASE("marks of near calls all differ, and so do those of the same calls in another order") {
+  std::set<std::uint64_t> marks;
+  std::size_t calls = 0;
+  for (std::uint64_t history = 0; history <= 40; ++history) {
+    for (std::size_t count = 0; count <= 40; ++count) {
+      for (int root = -1; root <= 40; ++root) {
+        marks.insert(tutti::call{&reference, 1, history, count, root, {}}.mark());
+        ++calls;
+      }
+    }
+  }
+  // Two different sums of history and call may meet, but no two calls after one history, nor one after two.
+  CHECK(marks.size() > calls / 50);
+  for (std::uint64_t history : {std::uint64_t{0}, std::uint64_t{77}, UINT64_MAX}) {
+    std::set<std::uint64_t> of_history;
+    std::size_t made = 0;
+    for (std::size_t count = 0; count <= 2000; ++count) {
+      for (int root = -1; root <= 40; ++root, ++made)
+        of_history.insert(tutti::call{&reference, 1, history, count, root, {}}.mark());
+    }
+    CHECK(of_history.size() == made);
+  }
+  const auto after = [](std::uint64_t history, std::size_t count) {
+    return tutti::call{&reference, 1, history, count, -1, {}}.mark();
+  };
+  std::set<std::uint64_t> pairs;
+  for (std::size_t one = 0; one < 100; ++one)
+    for (std::size_t other = 0; other < 100; ++other) pairs.insert(after(after(0, one), other));
+  CHECK(pairs.size() == 10'000);
 }
 
 TEST_CASE("fingerprints of many near calls all differ") {

@@ -116,7 +116,7 @@ struct receive {
   bytes memory;
 };
 
-constexpr std::array<std::size_t, 8> sizes{0, 1, 8, 999, 1024, 1025, 16'360, 40'001};
+constexpr std::array<std::size_t, 8> sizes{0, 1, 8, 999, 1024, 1025, 16'384 - tcp_header::size, 40'001};
 
 }  // namespace
 
@@ -202,6 +202,11 @@ TEST_CASE("a socket to the same host is not paced, and bounded where ranks share
     checked(getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &size), "TCP_CONGESTION");
     return std::string(name);
   };
+  bool may_choose = false;
+  {
+    const auto [free, free_too] = connected_pair(true);
+    may_choose = ::setsockopt(free.get(), IPPROTO_TCP, TCP_CONGESTION, "reno", 4) == 0;
+  }
   int most = 0;  // that the system grants
   std::ifstream("/proc/sys/net/core/wmem_max") >> most;
   REQUIRE(most > 0);
@@ -213,7 +218,7 @@ TEST_CASE("a socket to the same host is not paced, and bounded where ranks share
     c.tune(tutti::detail::tcp_tuning::for_host(ranks, 2, std::chrono::microseconds(-1)));
     c.establish(std::move(local));
     CHECK(queue(c.descriptor()) == (ranks > 2 ? 2 * std::min(most, 384 << 10) : before));
-    CHECK(control(c.descriptor()) == "reno");
+    CHECK((control(c.descriptor()) == "reno") == may_choose);
   }
   const auto [nameless, nameless_too] = connected_pair(false);
   CHECK_FALSE(socket_is_local(nameless.get()));
@@ -448,7 +453,7 @@ TEST_CASE("the end of the connection is told apart: between messages, in one, an
     CHECK(t.connection.tell());
     CHECK_FALSE(t.connection.tell());
   }
-  for (const std::size_t cut : {std::size_t{1}, std::size_t{23}, std::size_t{24}, std::size_t{100}}) {
+  for (const std::size_t cut : {std::size_t{1}, tcp_header::size - 1, tcp_header::size, std::size_t{100}}) {
     tested t;
     receive awaited(t.connection, 0, payload(90'000, 1));
     bytes part = frame(0, payload(90'000, 1));

@@ -17,9 +17,9 @@ template <class Algorithm, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void alltoall(Comm& comm, const T* in, std::span<T> out, std::size_t each, call_site where) {
   constexpr auto verb = collective::alltoall;
   if constexpr (std::is_same_v<Algorithm, native>) {
-    run_native<verb, T, no_operation>(comm, out.size(), -1, where, [=](auto& own) TUTTI_ALWAYS_INLINE {
-      own.alltoall(in == out.data() ? nullptr : in, out.data(), each);
-    });
+    const auto exchange = [=](auto& own, no_operation&)
+                              TUTTI_ALWAYS_INLINE { own.alltoall(in == out.data() ? nullptr : in, out.data(), each); };
+    run_native<verb, T>(comm, out.size(), -1, no_operation{}, where, exchange);
   } else {
     choose<verb, Algorithm, true>(comm, out.size_bytes(), [&]<class A>() TUTTI_ALWAYS_INLINE {
       using S = schedule_for<verb, A>;

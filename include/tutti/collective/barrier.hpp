@@ -17,8 +17,8 @@ template <class Algorithm = automatic, class Comm>
 void barrier(Comm& comm, call_site where = call_site::current()) {
   constexpr auto verb = collective::barrier;
   if constexpr (std::is_same_v<Algorithm, native>) {
-    detail::run_native<verb, std::byte, detail::no_operation>(comm, 0, -1, where,
-                                                              [](auto& own) TUTTI_ALWAYS_INLINE { own.barrier(); });
+    const auto meet = [](auto& own, detail::no_operation&) TUTTI_ALWAYS_INLINE { own.barrier(); };
+    detail::run_native<verb, std::byte>(comm, 0, -1, detail::no_operation{}, where, meet);
   } else {
     detail::choose<verb, Algorithm, true>(comm, 0, [&]<class A>() TUTTI_ALWAYS_INLINE {
       const schedule_for<verb, A> schedule{};

@@ -57,9 +57,10 @@ TUTTI_ALWAYS_INLINE inline call make_native_call(Comm& comm, std::size_t count, 
   return comm.next_native_call(signature<C, native, T, Op>, count, root, where);
 }
 
-/// `f(collectives)` as the call, after what has to be done before.
+/// `f(collectives, op)` as the call, after what has to be done before.
 template <collective C, class T, class Op, class Comm, class F>
-[[gnu::noinline, gnu::cold]] void run_native_slowly(Comm& comm, std::size_t count, int root, call_site where, F f) {
+[[gnu::noinline, gnu::cold]] void run_native_slowly(Comm& comm, std::size_t count, int root, Op op, call_site where,
+                                                    F f) {
   comm.go_on();
   auto own = comm.transport().native_collectives();
   if (!own.introduced()) {
@@ -68,26 +69,26 @@ template <collective C, class T, class Op, class Comm, class F>
   }
   try {
     own.open(make_native_call<C, T, Op>(comm, count, root, where));
-    f(own);
+    f(own, op);
   } catch (...) {
     abandon(own);
   }
 }
 
-/// `f(collectives)` as the call. What is done seldom is done with a copy of f, elsewhere, from where nothing comes
-/// back: so nothing need be kept for after it.
+/// `f(collectives, op)` as the call. What is done seldom is done elsewhere, with a copy of f and the call itself, so
+/// that nothing need be kept for after it.
 template <collective C, class T, class Op, class Comm, class F>
-TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int root, call_site where, F f) {
+TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int root, Op op, call_site where, F f) {
   static_assert(native_transport<typename Comm::transport_type>,
                 "tutti: native stands for a collective of the library below the transport, and this transport has "
                 "none: it is for mpi");
   if constexpr (native_transport<typename Comm::transport_type>) {
     auto own = comm.transport().native_collectives();
     if (comm.has_given_up() || !own.calm()) [[unlikely]]
-      return run_native_slowly<C, T, Op>(comm, count, root, where, std::move(f));
+      return run_native_slowly<C, T>(comm, count, root, std::move(op), where, f);
     own.write_down(make_native_call<C, T, Op>(comm, count, root, where));
     try {
-      f(own);
+      f(own, op);
     } catch (...) {
       auto failed = comm.transport().native_collectives();  // `own` stays in registers
       abandon(failed);
@@ -98,7 +99,7 @@ TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int ro
 template <collective C, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void native_movement(Comm& comm, const buffers<T>& memory, std::size_t count,
                                                 std::size_t each, int root, call_site where) {
-  run_native<C, T, no_operation>(comm, count, root, where, [=, rank = comm.rank()](auto& own) TUTTI_ALWAYS_INLINE {
+  const auto move = [=, rank = comm.rank()](auto& own, no_operation&) TUTTI_ALWAYS_INLINE {
     const bool in_place = memory.in != nullptr && memory.in == memory.out;
     // This rank's block.
     const T* const block = memory.own_in != nullptr ? memory.own_in
@@ -114,7 +115,8 @@ TUTTI_ALWAYS_INLINE inline void native_movement(Comm& comm, const buffers<T>& me
       static_assert(C == collective::allgather);
       own.allgather(in_place ? nullptr : block, memory.out, each);
     }
-  });
+  };
+  run_native<C, T>(comm, count, root, no_operation{}, where, move);
 }
 
 /// As `lowered`: where nothing folds all contributions at once.
@@ -125,7 +127,7 @@ using natively_lowered =
 template <collective C, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void native_reduction(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
                                                  Op op, std::span<T> result, std::size_t offset, call_site where) {
-  auto call = [=, &comm, op = std::move(op)](auto& own) mutable TUTTI_ALWAYS_INLINE {
+  const auto reduce = [=, &comm](auto& own, Op& given) TUTTI_ALWAYS_INLINE {
     using lower = natively_lowered<T, Op>;
     using W = typename lower::element;
     constexpr bool takes_scratch =
@@ -133,7 +135,7 @@ TUTTI_ALWAYS_INLINE inline void native_reduction(Comm& comm, const buffers<T>& m
         (C == collective::reduce && std::remove_reference_t<decltype(own)>::reduce_takes_scratch);
     const scratch_given_back<takes_scratch> scope{comm.scratch()};
     const buffers<W> wide = lower::widen(memory, count, comm.scratch());
-    auto fold = lower::fold(std::move(op), comm.size());
+    auto fold = lower::fold(std::move(given), comm.size());
     constexpr bool commutes = is_commutative_v<Op, T>;
     if constexpr (C == collective::allreduce) {
       own.template allreduce<commutes>(wide.in, wide.out, count, fold);
@@ -152,7 +154,7 @@ TUTTI_ALWAYS_INLINE inline void native_reduction(Comm& comm, const buffers<T>& m
     }
     lower::finish(wide, result, offset, comm.size());
   };
-  run_native<C, T, Op>(comm, count, root, where, std::move(call));
+  run_native<C, T>(comm, count, root, std::move(op), where, reduce);
 }
 
 }  // namespace detail

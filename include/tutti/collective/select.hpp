@@ -31,8 +31,8 @@ Predicted predict_pipeline(place any, const cost_parameters& parameters) {
   return {parameters.round + parameters.message, parameters.byte + (folds_some ? parameters.fold : 0), p.fixed, p.each};
 }
 
-/// What the schedule costs: a rank waits for each round, handles the messages that arrive at it one after the other,
-/// and reads and folds their bytes; of each round the rank that has most to do counts.
+/// What the schedule costs: a rank waits for each round, unless all goes one way, handles the messages that arrive at
+/// it one after the other, and reads and folds their bytes; of each round the rank that has most to do counts.
 template <class Predicted, class S>
 [[gnu::noinline]] Predicted predict(int size, const cost_parameters& parameters) {
   if constexpr (segmented<S>) {
@@ -42,8 +42,9 @@ template <class Predicted, class S>
     const critical_path c = follow(schedule, size);
     const double blocks = schedule.blocks(size);
     const bool one_way = parameters.one_way != 0 && !c.exchanges;
-    // One such round is filled by many senders at the same time.
-    const double byte = !one_way ? parameters.byte : c.rounds > 1 ? parameters.copied_byte : 0.7 * parameters.byte;
+    const double byte = one_way && c.rounds > 1   ? parameters.copied_byte
+                        : one_way && c.fan_in > 1 ? parameters.gathered_byte
+                                                  : parameters.byte;
     return {c.rounds * ((one_way ? parameters.one_way : parameters.round) + c.fan_in * parameters.message),
             (static_cast<double>(c.received) * byte + static_cast<double>(c.folds) * parameters.fold) / blocks, 0, 0};
   }
@@ -98,8 +99,10 @@ template <class Predicted, class S>
   if constexpr (segmented<S>) {
     Predicted cost = predict_pipeline_on_hosts<Predicted, S>(hosts, within, between);
     if constexpr (pipeline_between<S>::alone) {
+      cost_parameters waiting = within;  // for every round, as is counted of the other candidates on several hosts
+      waiting.one_way = 0;
       const auto inner =
-          predict<Predicted, typename pipeline_between<S>::within>(hosts.size(hosts.different_sizes() - 1), within);
+          predict<Predicted, typename pipeline_between<S>::within>(hosts.size(hosts.different_sizes() - 1), waiting);
       cost.apart = inner.fixed;
       cost.apart_each = inner.each;
     }

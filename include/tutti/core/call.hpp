@@ -80,7 +80,8 @@ struct call {
     return static_cast<std::uint64_t>(p) ^ static_cast<std::uint64_t>(p >> 64);
   }
 
-  /// Stands for it in the history of the next call where no message carries it: as different, and sooner known.
+  /// Stands for `fingerprint()` in the history of the next call where no message carries that: as different for
+  /// different calls, and quicker to compute.
   TUTTI_ALWAYS_INLINE constexpr std::uint64_t mark() const {
     constexpr std::uint64_t odd = 0x9E3779B97F4A7C15ULL;
     return (history ^ (signature->hash + count + (static_cast<std::uint64_t>(root) + 2) * odd)) * odd;

@@ -138,7 +138,8 @@ struct cost_parameters {
   double fold;     ///< one byte folded
   /// Latency of a round in which nobody sends who receives, where senders go on at once; 0: as of any round.
   double one_way = 0;
-  double copied_byte = 0;  ///< one byte of several such rounds, in which messages are copied before they are moved
+  double copied_byte = 0;    ///< one byte of several such rounds, in which messages are copied before they are moved
+  double gathered_byte = 0;  ///< one byte of one such round, which several senders fill at the same time
 };
 
 /// One rank's end of a transport.

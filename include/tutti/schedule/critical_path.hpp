@@ -16,13 +16,15 @@ struct critical_path {
   int fan_in = 0;          // most messages that arrive at one rank in one round
   long long received = 0;  // blocks, of each round the most that one rank receives, added up
   long long folds = 0;     // likewise
-  bool exchanges = false;  // some rank sends and receives in one round: it cannot go on before others have come as far
+  bool exchanges = false;  // some rank receives not before it sends, or after: it waits for others to come as far
 };
 
 template <schedule S>
 constexpr critical_path follow(const S& s, int size) {
   critical_path path;
   for (int rank = 0; rank < size; ++rank) path.rounds = std::max(path.rounds, s.rounds({rank, size}));
+  proof_buffer<char> has_sent(size);
+  for (char& sent : has_sent) sent = 0;
   for (int k = 0; k < path.rounds; ++k) {
     long long received = 0;
     long long folds = 0;
@@ -30,12 +32,12 @@ constexpr critical_path follow(const S& s, int size) {
       const place at{rank, size};
       if (k >= s.rounds(at)) continue;
       int arrivals = 0;
-      bool sends = false;
+      char& sends = has_sent[rank];
       long long mine = 0;
       long long folded = 0;
       for_each_message(s, at, k, set_blocks{}, [&](const message_end& m) {
         if (m.sent) {
-          sends = sends || m.peer != rank;
+          if (m.peer != rank) sends = 1;
           return;
         }
         if (m.peer != rank) ++arrivals;
@@ -43,7 +45,7 @@ constexpr critical_path follow(const S& s, int size) {
         folded += m.folded;
       });
       path.fan_in = std::max(path.fan_in, arrivals);
-      path.exchanges = path.exchanges || (sends && arrivals != 0);
+      path.exchanges = path.exchanges || (sends != 0 && arrivals != 0);
       received = std::max(received, mine);
       folds = std::max(folds, folded);
     }

@@ -55,12 +55,15 @@ inline void check_mpi(int code, std::string_view call) {
     raise_mpi(code, call);
 }
 
-/// The same of `f(arguments...)`, a function of MPI's. It lets no exception through, so that nothing need be kept for
-/// that while it is called.
+/// A function of MPI's lets no exception through: nothing need be kept for that while it is called.
+template <class... Parameters, class... Arguments>
+TUTTI_ALWAYS_INLINE inline int without_exceptions(int (*f)(Parameters...), Arguments... arguments) noexcept {
+  return f(arguments...);
+}
+/// Calls `f(arguments...)`; throws if MPI refuses it.
 template <class... Parameters, class... Arguments>
 TUTTI_ALWAYS_INLINE inline void call_mpi(std::string_view name, int (*f)(Parameters...), Arguments... arguments) {
-  const int code = [&]() noexcept TUTTI_ALWAYS_INLINE { return f(arguments...); }();
-  check_mpi(code, name);
+  check_mpi(without_exceptions(f, arguments...), name);
 }
 
 inline bool mpi_initialized() {

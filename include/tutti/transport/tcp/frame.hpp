@@ -31,9 +31,9 @@ struct tcp_lane_id {
 };
 
 /// The header of a frame: 32 bytes, little-endian; the kind stands in two of them, before the lane in six, and the last
-/// eight are 0. So many because vectors begin 16 bytes into a page as often as not, and the kernel copies to where the
-/// last frame ended, in the end the beginning of a page: to a place that lies 1 to 15 bytes further in its page than
-/// the source does in its own, an AMD EPYC copies at a fifteenth of the speed.
+/// eight are 0. So many because large vectors begin 16 bytes into a page, and the kernel often copies a frame to the
+/// beginning of one: if the payload then lies 1 to 15 bytes further in its page than the vector does in its own, as
+/// after 24 bytes, an AMD EPYC copies it at a fifteenth of the speed.
 struct tcp_header {
   std::uint64_t bytes = 0;  ///< of the payload that follows
   std::uint64_t fingerprint = 0;

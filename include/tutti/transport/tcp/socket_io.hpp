@@ -78,12 +78,12 @@ inline bool socket_is_local(int socket) noexcept {
   return ends[0].ss_family == AF_INET6 && same(offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr));
 }
 
-/// A socket to the same host is not paced: nothing there can be congested, and a congestion control that estimates a
-/// bandwidth (BBR) held the halves of 2 MiB back to a half of the speed. If `queue_bytes` is not 0, what is on its way
-/// is bounded. To other hosts, the system and the distance decide.
+/// A socket to the same host is not held to an estimated bandwidth, where the system lets everybody choose `reno`:
+/// nothing there can be congested, and BBR held the halves of 2 MiB back to a half of the speed. If `queue_bytes` is
+/// not 0, what is on its way is bounded. To other hosts, the system and the distance decide.
 inline void tune_local_socket(int socket, std::size_t queue_bytes) noexcept {
   if (!socket_is_local(socket)) return;
-  static constexpr char unpaced[] = "reno";  // every system has it and lets everybody choose it
+  static constexpr char unpaced[] = "reno";
   ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1);
   if (queue_bytes == 0) return;
   const int size = static_cast<int>(queue_bytes);

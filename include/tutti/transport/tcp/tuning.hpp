@@ -22,7 +22,8 @@ struct tcp_tuning {
   /// What the system is asked to hold of what a rank sends to another of this host; it takes the double. 0: as it
   /// likes.
   std::size_t local_queue_bytes = 0;
-  /// What may be kept of one lane and peer before it is received; then the peer is asked to pause.
+  /// What may be kept of one lane and peer before it is received; then the peer is asked to pause, after what it has
+  /// begun: a piece that comes early holds the next one back.
   std::size_t kept_bytes = std::size_t{512} << 10;
   /// How long what a rank sent before it left may still be on its way.
   std::chrono::milliseconds grace{1'000};

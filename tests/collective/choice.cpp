@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// What the choice among algorithms counts, and what it takes where ranks share memory and have a processor each.
+
+#include <tutti/communicator/communicator.hpp>
+#include <tutti/transport/processes.hpp>
+#include <tutti/tutti.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+
+namespace {
+
+using tutti::collective;
+using tutti::schedule_for;
+using tutti::detail::follow;
+
+template <collective C, class A>
+bool exchanges(int ranks) {
+  return follow(tutti::detail::make_schedule<schedule_for<C, A>>(0), ranks).exchanges;
+}
+
+template <collective C, class A>
+double seconds(int ranks, std::size_t bytes) {
+  using predicted = tutti::communicator<tutti::processes>::predicted_cost;
+  using S = schedule_for<C, A>;
+  const auto cost = tutti::detail::predict<predicted, S>(ranks, tutti::processes::costs_where(false));
+  return tutti::detail::seconds<S>(cost, bytes);
+}
+
+}  // namespace
+
+TEST_CASE("where nobody receives after it has sent, all goes one way") {
+  for (int ranks = 2; ranks <= 17; ++ranks) {
+    CAPTURE(ranks);
+    CHECK_FALSE(exchanges<collective::reduce, tutti::flat>(ranks));
+    CHECK_FALSE(exchanges<collective::reduce, tutti::binomial>(ranks));
+    CHECK_FALSE(exchanges<collective::gather, tutti::binomial>(ranks));
+    CHECK_FALSE(exchanges<collective::broadcast, tutti::binomial>(ranks));
+    CHECK_FALSE(exchanges<collective::scatter, tutti::flat>(ranks));
+    CHECK(exchanges<collective::reduce, tutti::reduce_scatter_gather>(ranks));
+    CHECK(exchanges<collective::allgather, tutti::ring>(ranks));
+    CHECK(exchanges<collective::allreduce, tutti::naive>(ranks));
+    // To the root and back: a rank waits for the answer to what it has sent.
+    CHECK(exchanges<collective::allreduce, tutti::binomial>(ranks));
+    CHECK(exchanges<collective::allreduce, tutti::single_master>(ranks));
+    CHECK(exchanges<collective::barrier, tutti::flat>(ranks));
+  }
+}
+
+TEST_CASE("a reduction among many goes to the root at once, then along a tree, then by blocks") {
+  const auto flat = [](std::size_t bytes) { return seconds<collective::reduce, tutti::flat>(16, bytes); };
+  const auto tree = [](std::size_t bytes) { return seconds<collective::reduce, tutti::binomial>(16, bytes); };
+  const auto blocks = [](std::size_t bytes) {
+    return seconds<collective::reduce, tutti::reduce_scatter_gather>(16, bytes);
+  };
+  CHECK(flat(8) < tree(8));
+  CHECK(flat(8) < blocks(8));
+  for (const std::size_t bytes : {512U, 1024U, 2048U, 4096U}) {
+    CAPTURE(bytes);
+    CHECK(tree(bytes) < flat(bytes));
+    CHECK(tree(bytes) < blocks(bytes));
+  }
+  CHECK(blocks(65'536) < tree(65'536));
+  CHECK(blocks(65'536) < flat(65'536));
+}
+
+TEST_CASE("what is to have one order goes to and fro along a tree only where that is no longer than to exchange") {
+  for (int ranks = 2; ranks <= 64; ranks *= 2) {
+    CAPTURE(ranks);
+    CHECK(seconds<collective::allreduce, tutti::recursive_doubling>(ranks, 8) <
+          seconds<collective::allreduce, tutti::binomial>(ranks, 8));
+  }
+}

@@ -24,7 +24,6 @@ constexpr critical_path follow(const S& s, int size) {
   critical_path path;
   for (int rank = 0; rank < size; ++rank) path.rounds = std::max(path.rounds, s.rounds({rank, size}));
   proof_buffer<char> has_sent(size);
-  for (char& sent : has_sent) sent = 0;
   for (int k = 0; k < path.rounds; ++k) {
     long long received = 0;
     long long folds = 0;

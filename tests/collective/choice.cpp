@@ -14,11 +14,10 @@ namespace {
 
 using tutti::collective;
 using tutti::schedule_for;
-using tutti::detail::follow;
 
 template <collective C, class A>
 bool exchanges(int ranks) {
-  return follow(tutti::detail::make_schedule<schedule_for<C, A>>(0), ranks).exchanges;
+  return tutti::detail::exchanges(tutti::detail::make_schedule<schedule_for<C, A>>(0), ranks);
 }
 
 template <collective C, class A>

@@ -41,7 +41,7 @@ template <class Predicted, class S>
     const S schedule = make_schedule<S>(0);
     const critical_path c = follow(schedule, size);
     const double blocks = schedule.blocks(size);
-    const bool one_way = parameters.one_way != 0 && !c.exchanges;
+    const bool one_way = parameters.one_way != 0 && !exchanges(schedule, size);
     const double byte = one_way && c.rounds > 1   ? parameters.copied_byte
                         : one_way && c.fan_in > 1 ? parameters.gathered_byte
                                                   : parameters.byte;

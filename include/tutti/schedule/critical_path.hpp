@@ -16,14 +16,12 @@ struct critical_path {
   int fan_in = 0;          // most messages that arrive at one rank in one round
   long long received = 0;  // blocks, of each round the most that one rank receives, added up
   long long folds = 0;     // likewise
-  bool exchanges = false;  // some rank receives not before it sends, or after: it waits for others to come as far
 };
 
 template <schedule S>
 constexpr critical_path follow(const S& s, int size) {
   critical_path path;
   for (int rank = 0; rank < size; ++rank) path.rounds = std::max(path.rounds, s.rounds({rank, size}));
-  proof_buffer<char> has_sent(size);
   for (int k = 0; k < path.rounds; ++k) {
     long long received = 0;
     long long folds = 0;
@@ -31,20 +29,15 @@ constexpr critical_path follow(const S& s, int size) {
       const place at{rank, size};
       if (k >= s.rounds(at)) continue;
       int arrivals = 0;
-      char& sends = has_sent[rank];
       long long mine = 0;
       long long folded = 0;
       for_each_message(s, at, k, set_blocks{}, [&](const message_end& m) {
-        if (m.sent) {
-          if (m.peer != rank) sends = 1;
-          return;
-        }
+        if (m.sent) return;
         if (m.peer != rank) ++arrivals;
         mine += m.size;
         folded += m.folded;
       });
       path.fan_in = std::max(path.fan_in, arrivals);
-      path.exchanges = path.exchanges || (sends != 0 && arrivals != 0);
       received = std::max(received, mine);
       folds = std::max(folds, folded);
     }
@@ -54,7 +47,24 @@ constexpr critical_path follow(const S& s, int size) {
   return path;
 }
 
-/// The same where hosts are several, by what is within a host and what goes between hosts.
+/// Whether some rank receives in a round in which it sends, or in a later one: it waits for others to come as far.
+template <schedule S>
+constexpr bool exchanges(const S& s, int size) {
+  for (int rank = 0; rank < size; ++rank) {
+    const place at{rank, size};
+    bool sends = false;
+    for (int k = 0; k < s.rounds(at); ++k) {
+      bool receives = false;
+      for_each_message(s, at, k, set_blocks{}, [&](const message_end& m) {
+        if (m.peer != rank) (m.sent ? sends : receives) = true;
+      });
+      if (sends && receives) return true;
+    }
+  }
+  return false;
+}
+
+/// `critical_path` where hosts are several, by what is within a host and what goes between hosts.
 struct critical_path_on_hosts {
   struct part {
     int rounds = 0;          // a round is between hosts if anything in it is

@@ -3,6 +3,7 @@
 
 // Rank 0 at the meeting of the ranks.
 
+#include <tutti/core/clock.hpp>
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>

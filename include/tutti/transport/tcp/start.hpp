@@ -3,7 +3,6 @@
 
 // How the ranks of a job find each other.
 
-#include <tutti/core/clock.hpp>
 #include <tutti/core/descriptor.hpp>
 #include <tutti/core/error.hpp>
 #include <tutti/core/fault_point.hpp>

@@ -18,7 +18,10 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "communicator/outcome.hpp"
 
 namespace {
 
@@ -124,7 +127,15 @@ void check_numbers(communicator& comm) {
   }
 }
 
+// A rank that calls what others do not come to does not wait for them then.
+bool broadcasts = true;
+
 }  // namespace
+
+// In front of MPI's own.
+int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  return broadcasts ? PMPI_Bcast(data, count, type, root, comm) : MPI_SUCCESS;
+}
 
 TEST_CASE("native folds every type by every operation") {
   const test::deadline limit(std::chrono::seconds(100));
@@ -262,4 +273,61 @@ TEST_CASE("ranks that have made different native calls find it out in the end") 
     CHECK(text.find(std::string(tutti::type_name<std::plus<>>()) + " by native, call 3") != std::string::npos);
     CHECK(text.find("std::plus<int> by native, call 3") != std::string::npos);
   }
+}
+
+TEST_CASE("what happens between two native calls is seen to before the second, on every communicator of the rank") {
+  const test::deadline limit(std::chrono::seconds(100));
+  for (const bool on_whole : {true, false}) {
+    CAPTURE(on_whole);
+    const test::outcome ended = test::outcome_of([&] {
+      test::run_mpi_on(2, [&](communicator& comm) {
+        communicator part = comm.dup();
+        for (int i = 0; i < 2; ++i) {
+          tutti::barrier<tutti::native>(comm);
+          tutti::barrier<tutti::native>(part);
+        }
+        CHECK(comm.transport().native_collectives().calm());
+        CHECK(part.transport().native_collectives().calm());
+        std::vector<int> data(1, 1);
+        communicator& ends = on_whole ? comm : part;
+        if (comm.rank() == 0) {
+          std::thread([&] { ends.abort("enough"); }).join();
+        } else {
+          test::outcome_of([&] {
+            for (;;) ends.transport().check();  // until it has heard of it
+          });
+        }
+        // Where it were not seen to, the root of a broadcast would go on.
+        const test::outcome of_part =
+            test::outcome_of([&] { tutti::broadcast<tutti::native>(part, data, part.rank()); });
+        CHECK(of_part.kind == "peer_failed");
+        CHECK(test::contains(of_part.text, "aborted: enough"));
+        if (!on_whole) tutti::barrier<tutti::native>(comm);
+      });
+    });
+    if (test::world_rank() >= 2) continue;
+    CHECK(ended.kind == (on_whole ? "peer_failed" : "none"));
+  }
+}
+
+TEST_CASE("a rank that looks what another calls is told when that makes a native call") {
+  const test::deadline limit(std::chrono::seconds(100));
+  const test::outcome ended = test::outcome_of([] {
+    test::run_mpi_on(2, [](communicator& comm) {
+      for (int i = 0; i < 2; ++i) tutti::barrier<tutti::native>(comm);
+      if (comm.rank() == 0) tutti::barrier(comm);
+      auto own = comm.transport().native_collectives();
+      CHECK(own.calm());
+      while (own.calm()) comm.transport().check();  // until rank 0 has asked
+      std::vector<int> data(1, 1);
+      broadcasts = false;
+      tutti::broadcast<tutti::native>(comm, data, 1);
+      broadcasts = true;
+      for (;;) tutti::barrier(comm);
+    });
+  });
+  if (test::world_rank() >= 2) return;
+  CHECK(ended.kind == "mismatch");
+  CHECK(test::contains(ended.text, "rank 0 called barrier by "));
+  CHECK(test::contains(ended.text, "; rank 1 called broadcast of 1 x int"));
 }

@@ -123,7 +123,8 @@ constexpr void require_uniform() {
   refuse(at, c, message() << "root " << root << " is not in [0, " << at.size << ")");
 }
 TUTTI_ALWAYS_INLINE inline void check_root(place at, collective c, int root) {
-  if (root < 0 || root >= at.size) [[unlikely]]
+  // Rank 0 is in every group: where it is written so in the call, nothing is asked.
+  if (root != 0 && (root < 0 || root >= at.size)) [[unlikely]]
     refuse_root(at, c, root);
 }
 

@@ -84,7 +84,7 @@ TUTTI_ALWAYS_INLINE inline void run_native(Comm& comm, std::size_t count, int ro
                 "none: it is for mpi");
   if constexpr (native_transport<typename Comm::transport_type>) {
     auto own = comm.transport().native_collectives();
-    if (comm.has_given_up() || !own.calm()) [[unlikely]]
+    if (!own.calm()) [[unlikely]]
       return run_native_slowly<C, T>(comm, count, root, std::move(op), where, f);
     own.write_down(make_native_call<C, T, Op>(comm, count, root, where));
     try {

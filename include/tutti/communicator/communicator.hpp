@@ -216,10 +216,9 @@ class communicator {
   /// The rank goes on, and does not end by what passed: their groups fail. To be called before it waits for others, and
   /// when its function has returned.
   TUTTI_ALWAYS_INLINE void go_on() {
-    if (has_given_up()) [[unlikely]]
+    if (given_up().next() != nullptr) [[unlikely]]
       fail_given_up();
   }
-  TUTTI_ALWAYS_INLINE bool has_given_up() { return given_up().next() != nullptr; }
   /// Advances what is pending.
   [[gnu::noinline]] void progress() {
     for (in_progress* p = pending().next(); p != nullptr;) {

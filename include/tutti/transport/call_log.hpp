@@ -24,8 +24,12 @@ class basic_call_log {
   static constexpr std::size_t length = 16;
 
   TUTTI_ALWAYS_INLINE void write(const call& c, Signature signature, Text file) noexcept {
+    entries_[c.sequence % length].sequence.store(0, std::memory_order_relaxed);
+    write_unread(c, signature, file);
+  }
+  /// The same where nobody reads meanwhile.
+  TUTTI_ALWAYS_INLINE void write_unread(const call& c, Signature signature, Text file) noexcept {
     entry& e = entries_[c.sequence % length];
-    e.sequence.store(0, std::memory_order_relaxed);
     e.signature.store(signature, std::memory_order_release);
     e.history.store(c.history, std::memory_order_release);
     e.count.store(c.count, std::memory_order_release);
@@ -84,6 +88,7 @@ class call_log : public basic_call_log<const call_signature*, const char*> {
 
  public:
   TUTTI_ALWAYS_INLINE void write(const call& c) noexcept { base::write(c, c.signature, c.where.file); }
+  TUTTI_ALWAYS_INLINE void write_unread(const call& c) noexcept { base::write_unread(c, c.signature, c.where.file); }
   call read(std::uint64_t sequence) const noexcept {
     return base::read(
         sequence, [](const call_signature* s) { return s; }, [](const char* text) { return text; });

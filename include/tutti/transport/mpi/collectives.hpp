@@ -42,12 +42,13 @@ class mpi_collectives {
     group_->job().may_be_deaf();
   }
   /// Nothing need be done before a collective but to write it down.
-  TUTTI_ALWAYS_INLINE bool calm() const { return group_->introduced && group_->calm(); }
+  TUTTI_ALWAYS_INLINE bool calm() const { return group_->calm(); }
   TUTTI_ALWAYS_INLINE void write_down(const call& c) { group_->write_down(c); }
   void open(const call& c) {
     group_->check();
     group_->job().go_on();
     group_->write_collective(c);
+    group_->calm_down();
   }
   void abandon(const std::string& reason) noexcept { abandon(*group_, reason); }
 

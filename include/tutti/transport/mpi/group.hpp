@@ -126,7 +126,10 @@ class mpi_group : public mpi_listener {
   /// Why the group failed, once it has.
   const failure& why() const { return failure_; }
   /// This rank gives that collective up: it sends nothing more for it, and does not receive what others send it.
-  void withdraw(const call& c) noexcept { given_up_ = std::min(given_up_, c.sequence); }
+  void withdraw(const call& c) noexcept {
+    given_up_ = std::min(given_up_, c.sequence);
+    job_->disturb();
+  }
 
   /// The group becomes unusable; the first reason stays. On the rank's own thread.
   [[gnu::noinline, gnu::cold]] void fail(failure f) {
@@ -146,6 +149,7 @@ class mpi_group : public mpi_listener {
       int now = fine;
       abort_text_ = text;
       if (!state_.compare_exchange_strong(now, aborting, std::memory_order_acq_rel)) return;
+      job_->disturb();
     }
     if (!job_->on_own_thread()) return;
     try {
@@ -164,7 +168,7 @@ class mpi_group : public mpi_listener {
     if (looks_.any_for_calls()) [[unlikely]]
       compare_last_call();
   }
-  TUTTI_ALWAYS_INLINE void write_down(const call& c) { log_.write(c); }
+  TUTTI_ALWAYS_INLINE void write_down(const call& c) { log_.write_unread(c); }
 
   call last_call() const { return log_.read(log_.last()); }
 
@@ -237,8 +241,12 @@ class mpi_group : public mpi_listener {
   TUTTI_ALWAYS_INLINE bool works() const noexcept {
     return (state_.load(std::memory_order_relaxed) | whole_state_->load(std::memory_order_relaxed)) == fine;
   }
-  /// A collective may begin, and all there is to be done before is to write it down.
-  TUTTI_ALWAYS_INLINE bool calm() const noexcept { return works() && !job_->has_to_say() && !looks_.any_for_calls(); }
+  /// From here on it is calm, if nothing is to be seen to before a collective of MPI's own. What the rank has given up
+  /// has been told.
+  [[gnu::noinline, gnu::cold]] void calm_down() {
+    const std::uint64_t before = job_->disturbances();
+    if (introduced && works() && !job_->has_to_say() && !looks_.any_for_calls()) job_->calm_down(*this, before);
+  }
   bool has_left(int rank) const { return gone_after_[static_cast<std::size_t>(rank)] != 0; }
   /// What is added to texts in which ranks are those of this group.
   std::string described() const {
@@ -279,6 +287,7 @@ class mpi_group : public mpi_listener {
     failure_ = f;
     if (whole_ != nullptr) drain(comm_);
     state_.store(broken, std::memory_order_release);
+    job_->disturb();
     meeting_.refuse(*this);
   }
   void tell_all(const failure& f) {
@@ -352,7 +361,8 @@ class mpi_group : public mpi_listener {
   void take_look(const mpi_looks::look& l) {
     if (log_.last() < l.sequence) {
       if (leaving_) return tell_gone(l.from);
-      return looks_.add(l);
+      looks_.add(l);
+      return job_->disturb();
     }
     // A call that is long past has sent what it had to send.
     const call mine = log_.read(l.sequence);
@@ -428,7 +438,7 @@ class mpi_group : public mpi_listener {
   owned_array<ending> left_;
   mpi_meeting meeting_;
   int count_left_ = 0;
-  call_log log_;
+  call_log log_;  // that the rank's own thread alone uses
   message_log messages_;
 };
 

@@ -18,12 +18,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
+#include <atomic>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +41,9 @@ class mpi_listener {
   mpi_listener(const mpi_listener&) = delete;
   mpi_listener& operator=(const mpi_listener&) = delete;
   int number() const { return number_; }
+  /// Nothing is to be done before a collective of MPI's own but to write it down: that was so when it was last seen to,
+  /// and nothing has happened in the job since.
+  TUTTI_ALWAYS_INLINE bool calm() const noexcept { return calm_.load(std::memory_order_relaxed); }
 
  protected:
   ~mpi_listener() = default;
@@ -47,6 +52,7 @@ class mpi_listener {
 
  private:
   friend class mpi_job;
+  std::atomic<bool> calm_{false};
   MPI_Comm drained_ = MPI_COMM_NULL;
   int number_;
   function take_;
@@ -110,15 +116,34 @@ class mpi_job {
   bool on_own_thread() const { return pthread_equal(thread_, pthread_self()) != 0; }
   /// The run is over, or MPI has been finalised meanwhile: no call of it may be made.
   bool gone() const { return gone_; }
+  /// Something has happened that has to be seen to before the next collective, on any of the communicators. From any
+  /// thread, and after it has happened.
+  void disturb() {
+    const std::lock_guard lock(mutex_);
+    ++disturbances_;
+    for (mpi_listener* one = listeners_; one != nullptr; one = one->next_)
+      one->calm_.store(false, std::memory_order_relaxed);
+  }
+  std::uint64_t disturbances() {
+    const std::lock_guard lock(mutex_);
+    return disturbances_;
+  }
+  /// It is calm, unless something has happened after so many disturbances.
+  void calm_down(mpi_listener& one, std::uint64_t before) {
+    const std::lock_guard lock(mutex_);
+    if (disturbances_ == before) one.calm_.store(true, std::memory_order_relaxed);
+  }
   /// From here on a rank may wait in MPI's own calls, where it hears nothing.
   void may_be_deaf() { deaf_ = true; }
 
   void join(mpi_listener& one) {
+    const std::lock_guard lock(mutex_);
     one.next_ = listeners_;
     listeners_ = &one;
     if (one.number() >= next_group_) next_group_ = one.number() + 1;
   }
   void leave(mpi_listener& one) noexcept {
+    const std::lock_guard lock(mutex_);
     for (mpi_listener** place = &listeners_; *place != nullptr; place = &(*place)->next_) {
       if (*place != &one) continue;
       *place = one.next_;
@@ -145,7 +170,10 @@ class mpi_job {
               "MPI_Isend");
   }
   /// The same if the rank does not end by the exception that passes.
-  void send_if_it_goes_on(int to, mpi_note note) { unsaid_.push_back({to, std::move(note)}); }
+  void send_if_it_goes_on(int to, mpi_note note) {
+    unsaid_.push_back({to, std::move(note)});
+    disturb();
+  }
   /// It has not.
   TUTTI_ALWAYS_INLINE void go_on() {
     if (has_to_say()) [[unlikely]]
@@ -418,6 +446,8 @@ class mpi_job {
   array_list<MPI_Comm> abandoned_;
   array_list<retired_group> retired_;
   std::vector<unsaid_note> unsaid_;
+  std::uint64_t disturbances_ = 0;
+  std::mutex mutex_;  // over the last, the list of listeners, and whether they are calm
   mpi_mail mail_;
 };
 

@@ -181,7 +181,7 @@ inline constexpr call_signature signature{
     std::is_same_v<Op, no_operation> ? std::string_view{} : type_name<Op>(), sizeof(T)};
 
 template <collective C, class A, class T, class Op, class Comm>
-call make_call(Comm& comm, std::size_t count, int root, call_site where) {
+TUTTI_ALWAYS_INLINE inline call make_call(Comm& comm, std::size_t count, int root, call_site where) {
   return comm.next_call(signature<C, A, T, Op>, count, root, where);
 }
 

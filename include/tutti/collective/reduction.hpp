@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/exchange_of_two.hpp>
 #include <tutti/collective/lowering.hpp>
 #include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
@@ -24,6 +25,16 @@ TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, 
   if constexpr (std::is_same_v<Algorithm, native>) {
     native_reduction<C>(comm, memory, count, root, std::move(op), result, offset, where);
   } else {
+    if constexpr (C == collective::allreduce) {
+      if constexpr (may_exchange<Algorithm, T, Op, Comm>()) {
+        // In place only what is copied at once.
+        const std::size_t most =
+            (memory.in == memory.out ? Comm::transport_type::exchange_copy_bytes : most_exchanged_bytes);
+        if (comm.size() == 2 && count * sizeof(T) <= most)
+          return exchange_of_two<typename algorithm_of_two<Algorithm, Comm>::type>(comm, memory, count, std::move(op),
+                                                                                   result, where);
+      }
+    }
     choose<C, Algorithm, is_commutative_v<Op, T>>(comm, bytes_of<T, Op>(count), [&]<class A>() TUTTI_ALWAYS_INLINE {
       using S = schedule_for<C, A>;
       require_order<S, Op, T>();

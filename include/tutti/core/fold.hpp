@@ -28,12 +28,15 @@ namespace detail {
 // Each loop is a function of its own over restrict pointers with a constant inner trip count: that is what lets g++
 // vectorise it at -O2 as well as at -O3.
 inline constexpr std::size_t unroll = 64;
+inline constexpr std::size_t several = 8;
 
 template <class T, class Op>
 [[gnu::noinline]] void fold_2(T* __restrict out, const T* __restrict a, const T* __restrict b, std::size_t n, Op& op) {
   std::size_t i = 0;
   for (; i + unroll <= n; i += unroll)
     for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(a[j], b[j]));
+  for (; i + several <= n; i += several)
+    for (std::size_t j = i; j < i + several; ++j) out[j] = static_cast<T>(op(a[j], b[j]));
   for (; i < n; ++i) out[i] = static_cast<T>(op(a[i], b[i]));
 }
 
@@ -43,6 +46,8 @@ template <class T, class Op>
   std::size_t i = 0;
   for (; i + unroll <= n; i += unroll)
     for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(static_cast<T>(op(a[j], b[j])), c[j]));
+  for (; i + several <= n; i += several)
+    for (std::size_t j = i; j < i + several; ++j) out[j] = static_cast<T>(op(static_cast<T>(op(a[j], b[j])), c[j]));
   for (; i < n; ++i) out[i] = static_cast<T>(op(static_cast<T>(op(a[i], b[i])), c[i]));
 }
 
@@ -51,6 +56,8 @@ template <class T, class Op>
   std::size_t i = 0;
   for (; i + unroll <= n; i += unroll)
     for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(out[j], b[j]));
+  for (; i + several <= n; i += several)
+    for (std::size_t j = i; j < i + several; ++j) out[j] = static_cast<T>(op(out[j], b[j]));
   for (; i < n; ++i) out[i] = static_cast<T>(op(out[i], b[i]));
 }
 
@@ -59,6 +66,8 @@ template <class T, class Op>
   std::size_t i = 0;
   for (; i + unroll <= n; i += unroll)
     for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(a[j], out[j]));
+  for (; i + several <= n; i += several)
+    for (std::size_t j = i; j < i + several; ++j) out[j] = static_cast<T>(op(a[j], out[j]));
   for (; i < n; ++i) out[i] = static_cast<T>(op(a[i], out[i]));
 }
 
@@ -68,6 +77,8 @@ template <class T, class Op>
   std::size_t i = 0;
   for (; i + unroll <= n; i += unroll)
     for (std::size_t j = i; j < i + unroll; ++j) out[j] = static_cast<T>(op(static_cast<T>(op(out[j], b[j])), c[j]));
+  for (; i + several <= n; i += several)
+    for (std::size_t j = i; j < i + several; ++j) out[j] = static_cast<T>(op(static_cast<T>(op(out[j], b[j])), c[j]));
   for (; i < n; ++i) out[i] = static_cast<T>(op(static_cast<T>(op(out[i], b[i])), c[i]));
 }
 
@@ -126,17 +137,18 @@ void copy_elements(T* to, const T* from, std::size_t n, bool streaming) {
 namespace detail {
 /// For more than a few elements.
 template <class T, class Op>
-[[gnu::noinline]] void fold_many(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
-  if (sources == 2 && !streaming) {
-    if (out == source[0]) {
-      fold_onto_right(out, source[1], n, op);
-    } else if (out == source[1]) {
-      fold_onto_left(out, source[0], n, op);
-    } else {
-      fold_2(out, source[0], source[1], n, op);
-    }
-    return;
+[[gnu::noinline]] void fold_many_pairs(T* out, const T* left, const T* right, std::size_t n, Op& op) {
+  if (out == left) {
+    fold_onto_right(out, right, n, op);
+  } else if (out == right) {
+    fold_onto_left(out, left, n, op);
+  } else {
+    fold_2(out, left, right, n, op);
   }
+}
+template <class T, class Op>
+[[gnu::noinline]] void fold_many(T* out, const T* const* source, int sources, std::size_t n, Op& op, bool streaming) {
+  if (sources == 2 && !streaming) return fold_many_pairs(out, source[0], source[1], n, op);
   bool aliased = false;
   for (int s = 0; s < sources; ++s) aliased |= source[s] == out;
   // A chunk of partial results stays in the first-level cache while all sources pass over it.
@@ -183,6 +195,7 @@ TUTTI_ALWAYS_INLINE inline void fold_pair(T* out, const T* left, const T* right,
     op.fold_at_once(out, source, 2, n, streaming);
   } else {
     if (n > 8) {
+      if (!streaming) return detail::fold_many_pairs(out, left, right, n, op);
       const T* const source[] = {left, right};
       detail::fold_many(out, source, 2, n, op, streaming);
       return;

@@ -11,24 +11,25 @@
 
 namespace tutti::detail {
 
+template <std::size_t Size>
+TUTTI_ALWAYS_INLINE inline void move_two(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::byte first[Size];
+  std::byte last[Size];
+  std::memcpy(first, from, Size);
+  std::memcpy(last, from + (bytes - Size), Size);
+  std::memcpy(to, first, Size);
+  std::memcpy(to + (bytes - Size), last, Size);
+}
 /// Copies by two moves of one size that may overlap: a call of memcpy takes longer.
 TUTTI_ALWAYS_INLINE inline void copy_up_to_64(std::byte* to, const std::byte* from, std::size_t bytes) {
-  const auto move_two = [&]<std::size_t Size>() {
-    std::byte first[Size];
-    std::byte last[Size];
-    std::memcpy(first, from, Size);
-    std::memcpy(last, from + (bytes - Size), Size);
-    std::memcpy(to, first, Size);
-    std::memcpy(to + (bytes - Size), last, Size);
-  };
   if (bytes >= 32) {
-    move_two.template operator()<32>();
+    move_two<32>(to, from, bytes);
   } else if (bytes >= 16) {
-    move_two.template operator()<16>();
+    move_two<16>(to, from, bytes);
   } else if (bytes >= 8) {
-    move_two.template operator()<8>();
+    move_two<8>(to, from, bytes);
   } else if (bytes >= 4) {
-    move_two.template operator()<4>();
+    move_two<4>(to, from, bytes);
   } else {
     for (std::size_t i = 0; i < bytes; ++i) to[i] = from[i];
   }

@@ -95,7 +95,7 @@ class threads_group {
   static const std::byte* at(std::uint64_t where) { return std::bit_cast<const std::byte*>(where); }
   static bool shows(const std::byte*, std::size_t) { return true; }
 
-  void write_call(int rank, const call& c) noexcept { state(rank).log.write(c); }
+  TUTTI_ALWAYS_INLINE void write_call(int rank, const call& c) noexcept { state(rank).log.write(c); }
   [[gnu::noinline]] void write_message(int rank, const call& c) noexcept { state(rank).messages.write(c); }
   call call_of(int rank, std::uint64_t number) { return state(rank).log.read(number); }
   std::uint64_t last_call(int rank) { return state(rank).log.last(); }

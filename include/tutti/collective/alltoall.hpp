@@ -2,17 +2,35 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/exchange_of_two.hpp>
 #include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
 #include <tutti/collective/storage.hpp>
+#include <tutti/core/fold.hpp>
 #include <tutti/core/inline.hpp>
 
+#include <cstddef>
 #include <span>
 #include <type_traits>
 
 namespace tutti {
 
 namespace detail {
+/// An alltoall of two ranks, of blocks that are copied at once: so it works in place as well.
+template <class Algorithm, class T, class Comm>
+TUTTI_ALWAYS_INLINE inline void exchange_slots(Comm& comm, const T* in, std::span<T> out, std::size_t each,
+                                               call_site where) {
+  constexpr auto verb = collective::alltoall;
+  using A = algorithm_of_two_t<verb, Algorithm, Comm>;
+  const std::size_t own = each * static_cast<std::size_t>(comm.rank());
+  const std::size_t other = each - own;
+  exchange_of_two(comm, make_call<verb, A, T, no_operation>(comm, out.size(), -1, where), in + other, each, each,
+                  [&](const T* arrived) TUTTI_ALWAYS_INLINE {
+                    copy_elements(out.data() + own, in + own, each, false);
+                    copy_elements(out.data() + other, arrived, each, false);
+                  });
+}
+
 template <class Algorithm, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void alltoall(Comm& comm, const T* in, std::span<T> out, std::size_t each, call_site where) {
   constexpr auto verb = collective::alltoall;
@@ -21,6 +39,9 @@ TUTTI_ALWAYS_INLINE inline void alltoall(Comm& comm, const T* in, std::span<T> o
                               TUTTI_ALWAYS_INLINE { own.alltoall(in == out.data() ? nullptr : in, out.data(), each); };
     run_native<verb, T>(comm, out.size(), -1, no_operation{}, where, exchange);
   } else {
+    if constexpr (may_exchange<verb, Algorithm, T, Comm>())
+      if (comm.size() == 2 && each * sizeof(T) <= Comm::transport_type::exchange_copy_bytes)
+        return exchange_slots<Algorithm>(comm, in, out, each, where);
     choose<verb, Algorithm, true>(comm, out.size_bytes(), [&]<class A>() TUTTI_ALWAYS_INLINE {
       using S = schedule_for<verb, A>;
       const S schedule{};

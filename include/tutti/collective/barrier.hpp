@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/exchange_of_two.hpp>
 #include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
 #include <tutti/collective/storage.hpp>
@@ -20,6 +21,13 @@ void barrier(Comm& comm, call_site where = call_site::current()) {
     const auto meet = [](auto& own, detail::no_operation&) TUTTI_ALWAYS_INLINE { own.barrier(); };
     detail::run_native<verb, std::byte>(comm, 0, -1, detail::no_operation{}, where, meet);
   } else {
+    if constexpr (detail::may_exchange<verb, Algorithm, std::byte, Comm>()) {
+      using A = detail::algorithm_of_two_t<verb, Algorithm, Comm>;
+      if (comm.size() == 2)
+        return detail::exchange_of_two(comm,
+                                       detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where),
+                                       static_cast<const std::byte*>(nullptr), 0, 0, [](const std::byte*) {});
+    }
     detail::choose<verb, Algorithm, true>(comm, 0, [&]<class A>() TUTTI_ALWAYS_INLINE {
       const schedule_for<verb, A> schedule{};
       const detail::buffers<std::byte> memory{.result = detail::wanted::none};

@@ -2,11 +2,7 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
-#include <tutti/collective/lowering.hpp>
 #include <tutti/collective/select.hpp>
-#include <tutti/collective/storage.hpp>
-#include <tutti/core/accumulator.hpp>
-#include <tutti/core/fold.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/step.hpp>
 #include <tutti/core/transport.hpp>
@@ -14,37 +10,51 @@
 #include <tutti/schedule/schedule.hpp>
 
 #include <cstddef>
-#include <span>
-#include <type_traits>
-#include <utility>
+
+// Among two ranks small collectives are one exchange of messages: each sends what the other has to get, and takes in
+// what comes. Where the schedule is no more than that, it is done here and not by the executor: the most time goes to
+// the processor's instructions then if the two ranks share a core, and there are half as many.
 
 namespace tutti::detail {
 
-/// Whether the schedule is a single exchange where there are two ranks: each sends its whole vector, and folds in the
-/// other's in rank order.
-template <schedule S>
+/// Whether that is what the schedule does in each of two ranks: it sends its vector, or the block that is told, in one
+/// message, and takes in one, which is folded in rank order where the collective folds.
+template <collective C, schedule S>
 constexpr bool is_exchange_of_two() {
-  if constexpr (!whole_vector<S> || vectors<S> != 1 || segmented<S> || rooted<S>) {
+  constexpr bool reduces = C == collective::allreduce || C == collective::reduce_scatter;
+  if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
     return false;
   } else {
-    constexpr S schedule{};
-    bool is = true;
+    const S schedule{};
+    bool is = schedule.blocks(2) == (C == collective::allreduce ? 1 : 2) || C == collective::barrier;
     for (int rank = 0; rank < 2; ++rank) {
       const place at{rank, 2};
-      int sends = 0;
-      int folds = 0;
       if (schedule.rounds(at) != 1) return false;
+      const int sent = C == collective::allgather ? rank : C == collective::reduce_scatter ? 1 - rank : 0;
+      const int taken = C == collective::allgather ? 1 - rank : C == collective::reduce_scatter ? rank : 0;
+      constexpr int slot = C == collective::alltoall ? 1 : 0;  // the other's, in the one and the other way
+      if constexpr (C == collective::alltoall)
+        is = is && schedule.destination(at, slot) == 1 - rank && schedule.source(at, slot) == 1 - rank;
+      int sends = 0;
+      int arrivals = 0;
+      const auto fits = [&](const block_set& what, int block) {
+        return C == collective::barrier || what == one_block(block + slot);
+      };
       schedule.round(at, 0, [&]<class Step>(const Step& step) {
         if constexpr (is_send<Step>) {
           ++sends;
+          is = is && fits(step.what, sent);
+        } else if constexpr (is_recv<Step>) {
+          ++arrivals;
+          is = is && !reduces && fits(step.what, taken);
         } else if constexpr (is_combine<Step>) {
-          ++folds;
-          is = is && step.operand == (rank == 0 ? side::right : side::left);
+          ++arrivals;
+          is = is && reduces && fits(step.what, taken) && step.operand == (rank == 0 ? side::right : side::left);
         } else {
           is = false;
         }
       });
-      is = is && sends == 1 && folds == 1;
+      is = is && sends == 1 && arrivals == 1;
     }
     return is;
   }
@@ -53,63 +63,59 @@ constexpr bool is_exchange_of_two() {
 template <class First, class... Rest>
 First first_of(algorithm_list<First, Rest...>);
 
-/// The algorithm that an allreduce of few bytes among two ranks takes, or would take if it were one.
-template <class Algorithm, class Comm, bool Choice = is_choice<Algorithm>>
+/// The algorithm of the fewest bytes.
+template <collective C, class Algorithm, class Comm, bool Choice = is_choice<Algorithm>>
 struct algorithm_of_two {
   using type = Algorithm;
 };
-template <class Algorithm, class Comm>
-struct algorithm_of_two<Algorithm, Comm, true> {
-  using type = decltype(first_of(candidates_on<Algorithm, collective::allreduce, Comm>{}));
+template <collective C, class Algorithm, class Comm>
+struct algorithm_of_two<C, Algorithm, Comm, true> {
+  using type = decltype(first_of(candidates_on<Algorithm, C, Comm>{}));
 };
+template <collective C, class Algorithm, class Comm>
+using algorithm_of_two_t = typename algorithm_of_two<C, Algorithm, Comm>::type;
 
-/// Whether such a call is an exchange that need not go through the executor.
-template <class Algorithm, class T, class Op, class Comm>
+/// Whether the collective is one exchange among two ranks, if its bytes are few.
+template <collective C, class Algorithm, class T, class Comm>
 constexpr bool may_exchange() {
-  using A = typename algorithm_of_two<Algorithm, Comm>::type;
+  using A = algorithm_of_two_t<C, Algorithm, Comm>;
   if constexpr (!sharing_lane<typename Comm::lane_type> || hosted_transport<typename Comm::transport_type> ||
-                !std::is_same_v<accumulator_t<T, Op>, T> || alignof(T) > 32 || !implements<A, collective::allreduce>) {
+                alignof(T) > 32 || !implements<A, C>) {
     return false;
   } else {
-    using S = schedule_for<collective::allreduce, A>;
-    return is_exchange_of_two<S>() && admits<Algorithm, collective::allreduce, A>(place{0, 2});
+    return is_exchange_of_two<C, schedule_for<C, A>>() && admits<Algorithm, C, A>(place{0, 2});
   }
 }
 
-/// More is not worth it.
+/// The most bytes of one rank's message: with more it makes no difference.
 inline constexpr std::size_t most_exchanged_bytes = 1024;
 
-/// An allreduce of two ranks that is one exchange, as the executor would do it: most of its time goes to the
-/// processor's instructions where the two ranks share a core, and there are half as many here.
-template <class A, class T, class Op, class Comm>
-TUTTI_ALWAYS_INLINE inline void exchange_of_two(Comm& comm, const buffers<T>& memory, std::size_t n, Op op,
-                                                std::span<T> result, call_site where) {
-  using S = schedule_for<collective::allreduce, A>;
-  using lower = lowered<T, Op, S>;
-  auto& lane = comm.lane();
-  const int rank = comm.rank();
+/// Sends n elements, which are copied if they are few, and calls `take(from)` when the other's `arriving` elements have
+/// come. What is not copied must stay as it is until this returns.
+template <class T, class Comm, class Take>
+TUTTI_ALWAYS_INLINE inline void exchange_of_two(Comm& comm, const call& c, const T* data, std::size_t n,
+                                                std::size_t arriving, Take&& take) {
   const std::size_t bytes = n * sizeof(T);
+  auto& lane = comm.lane();
+  const int peer = 1 - comm.rank();
   try {
-    lane.open(make_call<collective::allreduce, A, T, Op>(comm, n, -1, where));
+    lane.open(c);
     lane.begin_round();
-    lane.send(1 - rank, reinterpret_cast<const std::byte*>(memory.in), bytes,
+    lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes,
               bytes <= Comm::transport_type::exchange_copy_bytes);
-    // Who looks at once takes the line away from the other, who is about to write it.
+    // Who looks at once takes away the line that the other is about to write.
     cpu_pause();
     waiting<Comm> wait{comm, lane};
-    const std::byte* view;
-    while ((view = lane.view(1 - rank, bytes)) == nullptr) wait();
-    lane.claim(1 - rank);
-    const T* const arrived = reinterpret_cast<const T*>(view);
-    auto fold = lower::fold(std::move(op), 2);
-    fold_pair(memory.out, rank == 0 ? memory.in : arrived, rank == 0 ? arrived : memory.in, n, fold, false);
-    lane.release(1 - rank);
+    const std::byte* from;
+    while ((from = lane.view(peer, arriving * sizeof(T))) == nullptr) wait();
+    lane.claim(peer);
+    take(reinterpret_cast<const T*>(from));
+    lane.release(peer);
     while (!lane.settled()) wait();
     if (wait.waited) lane.awake();
   } catch (...) {
     abandon(lane);
   }
-  lower::finish(memory, result, 0, 2);
 }
 
 }  // namespace tutti::detail

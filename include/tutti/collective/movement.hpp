@@ -2,15 +2,34 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/exchange_of_two.hpp>
 #include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
 #include <tutti/collective/storage.hpp>
+#include <tutti/core/fold.hpp>
 #include <tutti/core/inline.hpp>
 
 #include <cstddef>
 #include <type_traits>
 
 namespace tutti::detail {
+
+/// An allgather of two ranks, of `each` elements of either.
+template <class Algorithm, class T, class Comm>
+TUTTI_ALWAYS_INLINE inline void exchange_blocks(Comm& comm, const buffers<T>& memory, std::size_t each,
+                                                call_site where) {
+  constexpr auto verb = collective::allgather;
+  using A = algorithm_of_two_t<verb, Algorithm, Comm>;
+  const int rank = comm.rank();
+  T* const own = memory.out + each * static_cast<std::size_t>(rank);
+  T* const other = memory.out + each * static_cast<std::size_t>(1 - rank);
+  const T* const sent = memory.own_in != nullptr ? memory.own_in : own;
+  exchange_of_two(comm, make_call<verb, A, T, no_operation>(comm, 2 * each, -1, where), sent, each, each,
+                  [&](const T* arrived) TUTTI_ALWAYS_INLINE {
+                    copy_elements(own, sent, each, false);
+                    copy_elements(other, arrived, each, false);
+                  });
+}
 
 /// broadcast, scatter, gather and allgather: blocks of a vector move and nothing is folded. `each` of the `count`
 /// elements are a rank's block, where the ranks have blocks.
@@ -20,6 +39,11 @@ TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, s
   if constexpr (std::is_same_v<Algorithm, native>) {
     native_movement<C, T>(comm, memory, count, each, root, where);
   } else {
+    if constexpr (C == collective::allgather) {
+      if constexpr (may_exchange<C, Algorithm, T, Comm>())
+        if (comm.size() == 2 && each * sizeof(T) <= most_exchanged_bytes)
+          return exchange_blocks<Algorithm>(comm, memory, each, where);
+    }
     choose<C, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() TUTTI_ALWAYS_INLINE {
       using S = schedule_for<C, A>;
       const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(T));

@@ -62,7 +62,14 @@ class lane_boards : public lane_channels<Group> {
     s.turn.store(static_cast<std::uint32_t>(shared_ + 1), std::memory_order_release);
     TUTTI_FAULT_POINT("board.posted");
     // Who published before without reading runs ahead of its readers: they do not look at the slot after next yet.
-    if (ahead_) prefetch_to_write(&boards_[rank_].slot(shared_ + 2));
+    if (ahead_) {
+      const message_slot& later = boards_[rank_].slot(shared_ + 2);
+      if (s.where == 0 && bytes > message_slot::first_line_bytes) {
+        later.prefetch_to_fill();
+      } else {
+        prefetch_to_write(&later);
+      }
+    }
     return true;
   }
   void publish_to(int reader, bool copy) {
@@ -99,7 +106,11 @@ class lane_boards : public lane_channels<Group> {
       this->begin_timing(peer);
     }
     // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
-    if (!published_) prefetch_to_read(&boards_[peer].slot(shared_ + 1));
+    if (!published_) {
+      const message_slot& later = boards_[peer].slot(shared_ + 1);
+      prefetch_to_read(&later);
+      if (two_lines_) later.prefetch_second_line();
+    }
     return (s.where == 0 ? s.payload : group_->at(s.where)) + (offset - s.size());
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/exchange_of_all.hpp>
 #include <tutti/collective/exchange_of_two.hpp>
 #include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
@@ -16,7 +17,7 @@
 namespace tutti {
 
 namespace detail {
-/// An alltoall of two ranks, of blocks that are copied at once: so it works in place as well.
+/// An alltoall of two ranks.
 template <class Algorithm, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void exchange_slots(Comm& comm, const T* in, std::span<T> out, std::size_t each,
                                                call_site where) {
@@ -25,10 +26,29 @@ TUTTI_ALWAYS_INLINE inline void exchange_slots(Comm& comm, const T* in, std::spa
   const std::size_t own = each * static_cast<std::size_t>(comm.rank());
   const std::size_t other = each - own;
   exchange_of_two(comm, make_call<verb, A, T, no_operation>(comm, out.size(), -1, where), in + other, each, each,
-                  [&](const T* arrived) TUTTI_ALWAYS_INLINE {
+                  in == out.data(), [&](const T* arrived) TUTTI_ALWAYS_INLINE {
                     copy_elements(out.data() + own, in + own, each, false);
                     copy_elements(out.data() + other, arrived, each, false);
                   });
+}
+
+/// The same among more.
+template <class A, class T, class Comm>
+TUTTI_ALWAYS_INLINE inline void take_shown_slots(Comm& comm, const T* in, std::span<T> out, std::size_t each,
+                                                 call_site where) {
+  constexpr auto verb = collective::alltoall;
+  const int rank = comm.rank();
+  const auto place_of = [=](int of) { return each * static_cast<std::size_t>(of); };
+  run_exchanges(comm, make_call<verb, A, T, no_operation>(comm, out.size(), -1, where),
+                [&](auto& exchange) TUTTI_ALWAYS_INLINE {
+                  exchange.round(
+                      in, out.size(), 0, in == out.data(), [=](int) { return place_of(rank); },
+                      [&](const T** source) TUTTI_ALWAYS_INLINE {
+                        source[rank] = in + place_of(rank);
+                        for (int of = 0; of < comm.size(); ++of)
+                          copy_elements(out.data() + place_of(of), source[of], each, false);
+                      });
+                });
 }
 
 template <class Algorithm, class T, class Comm>
@@ -40,10 +60,12 @@ TUTTI_ALWAYS_INLINE inline void alltoall(Comm& comm, const T* in, std::span<T> o
     run_native<verb, T>(comm, out.size(), -1, no_operation{}, where, exchange);
   } else {
     if constexpr (may_exchange<verb, Algorithm, T, Comm>())
-      if (comm.size() == 2 && each * sizeof(T) <= Comm::transport_type::exchange_copy_bytes)
+      if (comm.size() == 2 && out.size_bytes() <= most_exchanged_bytes)
         return exchange_slots<Algorithm>(comm, in, out, each, where);
     choose<verb, Algorithm, true>(comm, out.size_bytes(), [&]<class A>() TUTTI_ALWAYS_INLINE {
       using S = schedule_for<verb, A>;
+      if constexpr (exchanges_among_all<verb, A, T, Comm>() > 0)
+        if (are_shown(comm, out.size_bytes(), in == out.data())) return take_shown_slots<A>(comm, in, out, each, where);
       const S schedule{};
       if (in == out.data()) {
         // Every block has another one's place to go to: work from a copy.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/exchange_of_all.hpp>
 #include <tutti/collective/exchange_of_two.hpp>
 #include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
@@ -26,9 +27,18 @@ void barrier(Comm& comm, call_site where = call_site::current()) {
       if (comm.size() == 2)
         return detail::exchange_of_two(comm,
                                        detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where),
-                                       static_cast<const std::byte*>(nullptr), 0, 0, [](const std::byte*) {});
+                                       static_cast<const std::byte*>(nullptr), 0, 0, false, [](const std::byte*) {});
     }
     detail::choose<verb, Algorithm, true>(comm, 0, [&]<class A>() TUTTI_ALWAYS_INLINE {
+      if constexpr (detail::exchanges_among_all<verb, A, std::byte, Comm>() > 0)
+        if (detail::are_shown(comm, 0))
+          return detail::run_exchanges(comm,
+                                       detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where),
+                                       [](auto& exchange) TUTTI_ALWAYS_INLINE {
+                                         exchange.round(
+                                             static_cast<const std::byte*>(nullptr), 0, 0, false,
+                                             [](int) { return std::size_t{0}; }, [](const std::byte**) {});
+                                       });
       const schedule_for<verb, A> schedule{};
       const detail::buffers<std::byte> memory{.result = detail::wanted::none};
       detail::run_schedule(

@@ -90,11 +90,11 @@ constexpr bool may_exchange() {
 /// The most bytes of one rank's message: with more it makes no difference.
 inline constexpr std::size_t most_exchanged_bytes = 1024;
 
-/// Sends n elements, which are copied if they are few, and calls `take(from)` when the other's `arriving` elements have
-/// come. What is not copied must stay as it is until this returns.
+/// Sends n elements, and calls `take(from)` when the other's `arriving` elements have come. What is `overwritten` by
+/// that is copied before; the rest must stay as it is until this returns.
 template <class T, class Comm, class Take>
 TUTTI_ALWAYS_INLINE inline void exchange_of_two(Comm& comm, const call& c, const T* data, std::size_t n,
-                                                std::size_t arriving, Take&& take) {
+                                                std::size_t arriving, bool overwritten, Take&& take) {
   const std::size_t bytes = n * sizeof(T);
   auto& lane = comm.lane();
   const int peer = 1 - comm.rank();
@@ -102,7 +102,7 @@ TUTTI_ALWAYS_INLINE inline void exchange_of_two(Comm& comm, const call& c, const
     lane.open(c);
     lane.begin_round();
     lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes,
-              bytes <= Comm::transport_type::exchange_copy_bytes);
+              overwritten || bytes <= Comm::transport_type::exchange_copy_bytes);
     // Who looks at once takes away the line that the other is about to write.
     cpu_pause();
     waiting<Comm> wait{comm, lane};

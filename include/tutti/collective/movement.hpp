@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/exchange_of_all.hpp>
 #include <tutti/collective/exchange_of_two.hpp>
 #include <tutti/collective/native.hpp>
 #include <tutti/collective/select.hpp>
@@ -24,11 +25,31 @@ TUTTI_ALWAYS_INLINE inline void exchange_blocks(Comm& comm, const buffers<T>& me
   T* const own = memory.out + each * static_cast<std::size_t>(rank);
   T* const other = memory.out + each * static_cast<std::size_t>(1 - rank);
   const T* const sent = memory.own_in != nullptr ? memory.own_in : own;
-  exchange_of_two(comm, make_call<verb, A, T, no_operation>(comm, 2 * each, -1, where), sent, each, each,
+  exchange_of_two(comm, make_call<verb, A, T, no_operation>(comm, 2 * each, -1, where), sent, each, each, false,
                   [&](const T* arrived) TUTTI_ALWAYS_INLINE {
                     copy_elements(own, sent, each, false);
                     copy_elements(other, arrived, each, false);
                   });
+}
+
+/// The same among more.
+template <class A, class T, class Comm>
+TUTTI_ALWAYS_INLINE inline void take_shown_blocks(Comm& comm, const buffers<T>& memory, std::size_t each,
+                                                  call_site where) {
+  constexpr auto verb = collective::allgather;
+  const int rank = comm.rank();
+  const auto place_of = [=](int of) { return each * static_cast<std::size_t>(of); };
+  T* const own = memory.out + place_of(rank);
+  const T* const sent = memory.own_in != nullptr ? memory.own_in : own;
+  run_exchanges(comm, make_call<verb, A, T, no_operation>(comm, place_of(comm.size()), -1, where),
+                [&](auto& exchange) TUTTI_ALWAYS_INLINE {
+                  exchange.round(sent, each, place_of(rank), false, place_of,
+                                 [&](const T** source) TUTTI_ALWAYS_INLINE {
+                                   source[rank] = sent;
+                                   for (int of = 0; of < comm.size(); ++of)
+                                     copy_elements(memory.out + place_of(of), source[of], each, false);
+                                 });
+                });
 }
 
 /// broadcast, scatter, gather and allgather: blocks of a vector move and nothing is folded. `each` of the `count`
@@ -41,11 +62,15 @@ TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, s
   } else {
     if constexpr (C == collective::allgather) {
       if constexpr (may_exchange<C, Algorithm, T, Comm>())
-        if (comm.size() == 2 && each * sizeof(T) <= most_exchanged_bytes)
+        if (comm.size() == 2 && count * sizeof(T) <= most_exchanged_bytes)
           return exchange_blocks<Algorithm>(comm, memory, each, where);
     }
     choose<C, Algorithm, true>(comm, count * sizeof(T), [&]<class A>() TUTTI_ALWAYS_INLINE {
       using S = schedule_for<C, A>;
+      if constexpr (C == collective::allgather) {
+        if constexpr (exchanges_among_all<C, A, T, Comm>() > 0)
+          if (are_shown(comm, count * sizeof(T))) return take_shown_blocks<A>(comm, memory, each, where);
+      }
       const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(T));
       run_schedule(comm, make_call<C, A, T, no_operation>(comm, count, root, where), schedule,
                    storage_for<T, S>(memory, count, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/exchange_of_all.hpp>
 #include <tutti/collective/exchange_of_two.hpp>
 #include <tutti/collective/lowering.hpp>
 #include <tutti/collective/native.hpp>
@@ -19,54 +20,68 @@
 
 namespace tutti::detail {
 
-template <collective C, class Algorithm, class T, class Op, class Comm>
-constexpr bool may_exchange_reduction() {
-  constexpr bool exchanges = C == collective::allreduce || C == collective::reduce_scatter;
-  if constexpr (exchanges && std::is_same_v<accumulator_t<T, Op>, T>) {
-    return may_exchange<C, Algorithm, T, Comm>();
-  } else {
-    return false;
-  }
+/// Whether what travels is as the caller has it, and each rank folds all of its result at once.
+template <collective C, class T, class Op>
+inline constexpr bool folds_what_is_shown =
+    (C == collective::allreduce || C == collective::reduce_scatter) && std::is_same_v<accumulator_t<T, Op>, T>;
+
+/// What `rank` gets of a vector of so many elements.
+template <collective C>
+TUTTI_ALWAYS_INLINE inline std::size_t offset_of_result(std::size_t count, int rank, int size) {
+  return C == collective::allreduce ? 0 : layout(count, size).offset(rank);
 }
 
-/// Whether so few elements are exchanged that this rank does it without the executor. Of an allreduce each rank decides
-/// for itself, since the messages are the same.
-template <collective C, class Comm, class T>
-TUTTI_ALWAYS_INLINE inline bool are_exchanged(const buffers<T>& memory, std::size_t count) {
-  if constexpr (C == collective::allreduce) {
-    // In place what is not copied at once would be overwritten.
-    constexpr std::size_t copied = Comm::transport_type::exchange_copy_bytes;
-    return count * sizeof(T) <= (memory.in == memory.out ? copied : most_exchanged_bytes);
-  } else {
-    return (count + 1) / 2 * sizeof(T) <= most_exchanged_bytes;
-  }
-}
-
-/// An allreduce or reduce_scatter of two ranks.
+/// An allreduce or reduce_scatter that is one exchange among two ranks.
 template <collective C, class Algorithm, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void exchange_reduction(Comm& comm, const buffers<T>& memory, std::size_t count, Op op,
                                                    std::span<T> result, call_site where) {
   using A = algorithm_of_two_t<C, Algorithm, Comm>;
-  using S = schedule_for<C, A>;
-  require_order<S, Op, T>();
+  require_order<schedule_for<C, A>, Op, T>();
   using lower = lowered_as_is<T, Op>;
   const int rank = comm.rank();
-  const T* sent = memory.in;
-  const T* own = memory.in;
-  std::size_t n = count;
-  if constexpr (C == collective::reduce_scatter) {
-    const layout blocks(count, 2);
-    sent += blocks.offset(1 - rank);
-    own += blocks.offset(rank);
-    n = blocks.size(1 - rank);
-  }
-  exchange_of_two(comm, make_call<C, A, T, Op>(comm, count, -1, where), sent, n, result.size(),
+  const T* const own = memory.in + offset_of_result<C>(count, rank, 2);
+  const T* const sent = memory.in + offset_of_result<C>(count, 1 - rank, 2);
+  const std::size_t n = C == collective::allreduce ? count : count - result.size();
+  exchange_of_two(comm, make_call<C, A, T, Op>(comm, count, -1, where), sent, n, result.size(), sent == result.data(),
                   [&](const T* arrived) TUTTI_ALWAYS_INLINE {
                     auto fold = lower::fold(std::move(op), 2);
                     fold_pair(result.data(), rank == 0 ? own : arrived, rank == 0 ? arrived : own, result.size(), fold,
                               false);
                   });
   lower::finish(memory, result, 0, 2);
+}
+
+/// The same among more, or an allreduce of two exchanges.
+template <collective C, class A, class T, class Op, class Comm>
+TUTTI_ALWAYS_INLINE inline void fold_what_is_shown(Comm& comm, const buffers<T>& memory, std::size_t count, Op op,
+                                                   std::span<T> result, call_site where) {
+  using lower = lowered_as_is<T, Op>;
+  constexpr bool by_blocks = exchanges_of_all<C, schedule_for<C, A>>() == 2;
+  constexpr collective first = by_blocks ? collective::reduce_scatter : C;
+  const int rank = comm.rank();
+  const int size = comm.size();
+  const std::size_t offset = offset_of_result<first>(count, rank, size);
+  const std::size_t n = by_blocks ? layout(count, size).size(rank) : result.size();
+  T* const own = by_blocks ? result.data() + offset : result.data();
+  run_exchanges(comm, make_call<C, A, T, Op>(comm, count, -1, where), [&](auto& exchange) TUTTI_ALWAYS_INLINE {
+    exchange.round(
+        memory.in, count, 0, first == collective::allreduce && memory.in == memory.out, [=](int) { return offset; },
+        [&](const T** source) TUTTI_ALWAYS_INLINE {
+          auto fold = lower::fold(std::move(op), size);
+          source[rank] = memory.in + offset;
+          fold_all(own, static_cast<const T* const*>(source), size, n, fold, false);
+        });
+    if constexpr (by_blocks) {
+      const layout blocks(count, size);
+      exchange.round(
+          static_cast<const T*>(own), n, offset, false, [&](int peer) { return blocks.offset(peer); },
+          [&](const T** source) TUTTI_ALWAYS_INLINE {
+            for (int of = 0; of < size; ++of)
+              if (of != rank) copy_elements(result.data() + blocks.offset(of), source[of], blocks.size(of), false);
+          });
+    }
+  });
+  lower::finish(memory, result, 0, size);
 }
 
 /// reduce, reduce_scatter, allreduce, scan and exscan. `result` is what the caller gets on this rank, `offset` where it
@@ -78,13 +93,21 @@ TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, 
   if constexpr (std::is_same_v<Algorithm, native>) {
     native_reduction<C>(comm, memory, count, root, std::move(op), result, offset, where);
   } else {
-    if constexpr (may_exchange_reduction<C, Algorithm, T, Op, Comm>()) {
-      if (comm.size() == 2 && are_exchanged<C, Comm>(memory, count))
-        return exchange_reduction<C, Algorithm>(comm, memory, count, std::move(op), result, where);
+    if constexpr (folds_what_is_shown<C, T, Op>) {
+      if constexpr (may_exchange<C, Algorithm, T, Comm>())
+        if (comm.size() == 2 && count * sizeof(T) <= most_exchanged_bytes)
+          return exchange_reduction<C, Algorithm>(comm, memory, count, std::move(op), result, where);
     }
     choose<C, Algorithm, is_commutative_v<Op, T>>(comm, bytes_of<T, Op>(count), [&]<class A>() TUTTI_ALWAYS_INLINE {
       using S = schedule_for<C, A>;
       require_order<S, Op, T>();
+      if constexpr (folds_what_is_shown<C, T, Op>) {
+        constexpr int exchanges = exchanges_among_all<C, A, T, Comm>();
+        if constexpr (exchanges > 0)
+          if (are_shown(comm, count * sizeof(T),
+                        C == collective::allreduce && exchanges == 1 && memory.in == memory.out))
+            return fold_what_is_shown<C, A>(comm, memory, count, std::move(op), result, where);
+      }
       if constexpr (C == collective::allreduce) require_uniform<S, Op, T>();
       using lower = lowered<T, Op, S>;
       using W = typename lower::element;

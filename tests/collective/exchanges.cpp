@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Among two ranks collectives of few bytes are one exchange that does not go through the executor.
+// Collectives of few bytes that are one exchange, among two ranks or all, do not go through the executor.
 
 #include <tutti/collective/explain.hpp>
 #include <tutti/run_processes.hpp>
@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "communicator/outcome.hpp"
@@ -71,6 +72,19 @@ struct nearly {
     }
   }
 };
+using tutti::detail::exchanges_of_all;
+static_assert(exchanges_of_all<collective::allreduce, allreduce_by<tutti::naive>>() == 1);
+static_assert(exchanges_of_all<collective::allreduce, allreduce_by<tutti::flat>>() == 2);
+static_assert(exchanges_of_all<collective::allreduce, allreduce_by<tutti::recursive_doubling>>() == 0);
+static_assert(exchanges_of_all<collective::allreduce, allreduce_by<tutti::circulant>>() == 0);
+template <collective C, class A>
+constexpr bool is_of_all = exchanges_of_all<C, tutti::schedule_for<C, A>>() == 1;
+static_assert(is_of_all<collective::allgather, tutti::flat> && is_of_all<collective::reduce_scatter, tutti::flat>);
+static_assert(is_of_all<collective::alltoall, tutti::flat> && is_of_all<collective::barrier, tutti::flat>);
+static_assert(!is_of_all<collective::allgather, tutti::ring> && !is_of_all<collective::barrier, tutti::dissemination>);
+static_assert(exchanges_of_all<collective::reduce_scatter, tutti::schedule_for<collective::allgather, tutti::flat>>() ==
+              0);
+
 static_assert(is_exchange_of_two<collective::allreduce, nearly<flaw::none>>());
 static_assert(!is_exchange_of_two<collective::allreduce, nearly<flaw::sides>>());
 static_assert(!is_exchange_of_two<collective::allreduce, nearly<flaw::overwrites>>());
@@ -83,62 +97,61 @@ static_assert(may_exchange<collective::allreduce, tutti::automatic, int, of_thre
 static_assert(may_exchange<collective::allreduce, tutti::ordered, int, of_processes>());
 static_assert(may_exchange<collective::allgather, tutti::automatic, int, of_processes>());
 static_assert(!may_exchange<collective::allreduce, tutti::flat, int, of_threads>());
-static_assert(tutti::detail::may_exchange_reduction<collective::reduce_scatter, tutti::automatic, float, std::plus<>,
-                                                    of_threads>());
-// They are summed in wider accumulators.
-static_assert(!tutti::detail::may_exchange_reduction<collective::allreduce, tutti::automatic, tutti::float16,
-                                                     std::plus<>, of_threads>());
+// What is summed in wider accumulators travels as such.
+static_assert(tutti::detail::folds_what_is_shown<collective::reduce_scatter, float, std::plus<>>);
+static_assert(!tutti::detail::folds_what_is_shown<collective::allreduce, tutti::float16, std::plus<>>);
+static_assert(!tutti::detail::folds_what_is_shown<collective::reduce, float, std::plus<>>);
 
-/// Associative, and it does not commute: a number's digits follow the other's.
-struct digits {
-  std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a * 1000 + b; }
-};
-std::uint64_t contribution(int rank, std::size_t i, std::size_t turn) {
-  return 1 + (static_cast<std::uint64_t>(rank) * 7 + i * 3 + turn) % 900;
-}
-
-/// Throws where an element is wrong.
-template <class Algorithm, class Comm>
-void exchange_all_sizes(Comm& comm) {
-  constexpr std::size_t size = sizeof(std::uint64_t);
-  constexpr std::size_t most = most_exchanged_bytes / size;
-  constexpr std::size_t held = tutti::detail::message_slot::inline_bytes / size;
-  std::size_t turn = 0;
-  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{5}, held, held + 1, most, most + 1}) {
-    // Each rank for itself in place or not, several times, since slots are used again.
-    for (int how = 0; how < 40; ++how, ++turn) {
-      std::vector<std::uint64_t> in(n);
-      std::vector<std::uint64_t> out(n, 0);
-      for (std::size_t i = 0; i < n; ++i) in[i] = contribution(comm.rank(), i, turn);
-      const bool in_place = (how >> comm.rank() & 1) != 0;
-      if (in_place) {
-        out = in;
-        tutti::allreduce<Algorithm>(comm, out, digits{});
-      } else {
-        tutti::allreduce<Algorithm>(comm, in, out, digits{});
-        for (std::uint64_t& each : in) each = 999'999;  // it is this rank's again
-      }
-      for (std::size_t i = 0; i < n; ++i)
-        if (out[i] != digits{}(contribution(0, i, turn), contribution(1, i, turn)))
-          throw std::logic_error("element " + std::to_string(i) + " of " + std::to_string(n) + " is " +
-                                 std::to_string(out[i]));
-    }
+/// Associative, and it does not commute: x -> a x + b after another such, in the halves of a word.
+struct affine {
+  std::uint64_t operator()(std::uint64_t f, std::uint64_t g) const {
+    const std::uint64_t a = (f >> 32) * (g >> 32);
+    const std::uint64_t b = (g >> 32) * (f & 0xffffffff) + (g & 0xffffffff);
+    return a << 32 | (b & 0xffffffff);
   }
+};
+std::uint64_t contribution(std::size_t rank, std::size_t i, std::size_t turn) {
+  return (3 + 2 * rank + i % 5) << 32 | (1 + (rank * 7 + i * 3 + turn) % 900);
 }
+std::uint64_t folded(std::size_t ranks, std::size_t i, std::size_t turn) {
+  std::uint64_t all = contribution(0, i, turn);
+  for (std::size_t rank = 1; rank < ranks; ++rank) all = affine{}(all, contribution(rank, i, turn));
+  return all;
+}
+constexpr std::size_t size_of_each = sizeof(std::uint64_t);
+constexpr std::size_t held = tutti::detail::message_slot::inline_bytes / size_of_each;
 
 void require(bool is_right, const char* what, std::size_t n) {
   if (!is_right) throw std::logic_error(what + std::string(" of ") + std::to_string(n));
 }
-/// Of n elements, or of n a rank.
+/// Each rank works in place or not for itself. What it gave is its own again afterwards: it is overwritten at once.
+template <class Algorithm, class Comm>
+void exchange_vectors(Comm& comm, std::size_t n, std::size_t turn) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const bool in_place = (turn >> comm.rank() % 4 & 1) != 0;
+  std::vector<std::uint64_t> in(n);
+  std::vector<std::uint64_t> out(n, 0);
+  for (std::size_t i = 0; i < n; ++i) in[i] = contribution(static_cast<std::size_t>(comm.rank()), i, turn);
+  if (in_place) {
+    out = in;
+    tutti::allreduce<Algorithm>(comm, out, affine{});
+  } else {
+    tutti::allreduce<Algorithm>(comm, in, out, affine{});
+    for (std::uint64_t& each : in) each = 999'999;
+  }
+  for (std::size_t i = 0; i < n; ++i) require(out[i] == folded(ranks, i, turn), "allreduce", n);
+}
+/// Of n elements a rank, or of so many as the ranks have together.
 template <class Comm>
 void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
-  const bool in_place = (turn >> comm.rank() & 1) != 0;
+  const bool in_place = (turn >> comm.rank() % 4 & 1) != 0;
   const auto rank = static_cast<std::size_t>(comm.rank());
+  const auto ranks = static_cast<std::size_t>(comm.size());
   const auto value = [&](std::size_t of, std::size_t to, std::size_t i) {
-    return contribution(static_cast<int>(of), i + 400 * to, turn);
+    return contribution(of, i + 400 * to, turn);
   };
   std::vector<std::uint64_t> in(n);
-  std::vector<std::uint64_t> whole(2 * n, 0);
+  std::vector<std::uint64_t> whole(ranks * n, 0);
   for (std::size_t i = 0; i < n; ++i) in[i] = value(rank, 0, i);
   if (in_place) {
     std::copy(in.begin(), in.end(), whole.begin() + static_cast<std::ptrdiff_t>(rank * n));
@@ -147,10 +160,10 @@ void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
     tutti::allgather(comm, in, whole);
     for (std::uint64_t& each : in) each = 999'999;
   }
-  for (std::size_t i = 0; i < 2 * n; ++i) require(whole[i] == value(i / n, 0, i % n), "allgather", n);
+  for (std::size_t i = 0; i < whole.size(); ++i) require(whole[i] == value(i / n, 0, i % n), "allgather", n);
 
-  std::vector<std::uint64_t> slots(2 * n);
-  for (std::size_t i = 0; i < 2 * n; ++i) slots[i] = value(rank, i / n, i % n);
+  std::vector<std::uint64_t> slots(ranks * n);
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = value(rank, i / n, i % n);
   if (in_place) {
     whole = slots;
     tutti::alltoall(comm, whole);
@@ -158,55 +171,76 @@ void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
     tutti::alltoall(comm, slots, whole);
     for (std::uint64_t& each : slots) each = 999'999;
   }
-  for (std::size_t i = 0; i < 2 * n; ++i) require(whole[i] == value(i / n, rank, i % n), "alltoall", n);
+  for (std::size_t i = 0; i < whole.size(); ++i) require(whole[i] == value(i / n, rank, i % n), "alltoall", n);
 
-  std::vector<std::uint64_t> vector(n);
-  for (std::size_t i = 0; i < n; ++i) vector[i] = value(rank, 0, i);
-  const tutti::layout blocks(n, 2);
+  const std::size_t all = ranks * n + turn % 2;  // in blocks that are not all of one size
+  std::vector<std::uint64_t> vector(all);
+  for (std::size_t i = 0; i < all; ++i) vector[i] = contribution(rank, i, turn);
+  const tutti::layout blocks(all, comm.size());
   std::vector<std::uint64_t> block(blocks.size(comm.rank()));
   if (in_place) {
-    const auto mine = tutti::reduce_scatter(comm, vector, digits{});
+    const auto mine = tutti::reduce_scatter(comm, vector, affine{});
     block.assign(mine.begin(), mine.end());
   } else {
-    tutti::reduce_scatter(comm, vector, block, digits{});
+    tutti::reduce_scatter(comm, vector, block, affine{});
     for (std::uint64_t& each : vector) each = 999'999;
   }
-  for (std::size_t i = 0; i < block.size(); ++i) {
-    const std::size_t at = blocks.offset(comm.rank()) + i;
-    require(block[i] == digits{}(value(0, 0, at), value(1, 0, at)), "reduce_scatter", n);
-  }
+  for (std::size_t i = 0; i < block.size(); ++i)
+    require(block[i] == folded(ranks, blocks.offset(comm.rank()) + i, turn), "reduce_scatter", all);
   tutti::barrier(comm);
+}
+
+/// Throws where an element is wrong. Several times, since what is shown is shown in the same places again.
+template <class Algorithm, class Comm>
+void exchange_all_vectors(Comm& comm) {
+  constexpr std::size_t two = most_exchanged_bytes / size_of_each;
+  constexpr std::size_t copied = Comm::transport_type::copy_bytes / size_of_each;
+  constexpr std::size_t all = tutti::detail::most_shown_bytes / size_of_each;
+  std::size_t turn = 0;
+  for (const std::size_t n :
+       {std::size_t{0}, std::size_t{1}, std::size_t{5}, held, held + 1, two, two + 1, copied, copied + 1, all, all + 1})
+    for (int i = 0; i < 40; ++i) exchange_vectors<Algorithm>(comm, n, turn++);
 }
 template <class Comm>
 void exchange_all_blocks(Comm& comm) {
-  constexpr std::size_t size = sizeof(std::uint64_t);
-  constexpr std::size_t most = most_exchanged_bytes / size;
-  constexpr std::size_t held = tutti::detail::message_slot::inline_bytes / size;
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const std::size_t two = most_exchanged_bytes / size_of_each / ranks;
+  const std::size_t copied = Comm::transport_type::copy_bytes / size_of_each / ranks;
+  const std::size_t all = tutti::detail::most_shown_bytes / size_of_each / ranks;
+  std::size_t turn = 0;
   for (const std::size_t n :
-       {std::size_t{0}, std::size_t{1}, std::size_t{5}, held, held + 1, most, most + 1, 2 * most, 2 * most + 1})
-    for (std::size_t turn = 0; turn < 20; ++turn) exchange_blocks(comm, n, turn);
+       {std::size_t{0}, std::size_t{1}, std::size_t{5}, held, held + 1, two, two + 1, copied, copied + 1, all, all + 1})
+    for (int i = 0; i < 20; ++i) exchange_blocks(comm, n, turn++);
 }
 
 }  // namespace
 
-TEST_CASE("an exchange of two brings every block to its place, at every size up to where it ends") {
-  const test::deadline limit(std::chrono::seconds(100));
-  CHECK_NOTHROW(tutti::run(2, [](auto& comm) { exchange_all_blocks(comm); }));
-  CHECK_NOTHROW(tutti::run_processes(2, [](auto& comm) { exchange_all_blocks(comm); }));
+TEST_CASE("an exchange brings every block to its place, at every size up to where it ends") {
+  const test::deadline limit(std::chrono::seconds(200));
+  for (const int ranks : {2, 3, 4, 7, 16}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(tutti::run(ranks, [](auto& comm) { exchange_all_blocks(comm); }));
+    if (ranks < 7) CHECK_NOTHROW(tutti::run_processes(ranks, [](auto& comm) { exchange_all_blocks(comm); }));
+  }
 }
 
-TEST_CASE("an exchange of two folds in rank order, in place and out of it, at every size up to where it ends") {
-  const test::deadline limit(std::chrono::seconds(100));
-  CHECK_NOTHROW(tutti::run(2, [](auto& comm) {
-    exchange_all_sizes<tutti::automatic>(comm);
-    exchange_all_sizes<tutti::ordered>(comm);
-    exchange_all_sizes<tutti::naive>(comm);
-    exchange_all_sizes<tutti::recursive_doubling>(comm);
-  }));
-  CHECK_NOTHROW(tutti::run_processes(2, [](auto& comm) {
-    exchange_all_sizes<tutti::automatic>(comm);
-    exchange_all_sizes<tutti::recursive_doubling>(comm);
-  }));
+TEST_CASE("an exchange folds in rank order, in place and out of it, at every size up to where it ends") {
+  const test::deadline limit(std::chrono::seconds(200));
+  for (const int ranks : {2, 3, 4, 7, 16}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(tutti::run(ranks, [](auto& comm) {
+      exchange_all_vectors<tutti::automatic>(comm);
+      exchange_all_vectors<tutti::ordered>(comm);
+      exchange_all_vectors<tutti::naive>(comm);
+      exchange_all_vectors<tutti::flat>(comm);
+      if (comm.size() == 2) exchange_all_vectors<tutti::recursive_doubling>(comm);
+    }));
+    if (ranks < 7)
+      CHECK_NOTHROW(tutti::run_processes(ranks, [](auto& comm) {
+        exchange_all_vectors<tutti::automatic>(comm);
+        exchange_all_vectors<tutti::flat>(comm);
+      }));
+  }
 }
 
 TEST_CASE("where two ranks exchange, the choice would have taken the same algorithm") {
@@ -229,13 +263,16 @@ TEST_CASE("where two ranks exchange, the choice would have taken the same algori
   CHECK_NOTHROW(tutti::run_processes(2, ask));
 }
 
-TEST_CASE("an exchange of two finds what does not fit, and hears of a rank that fails in it") {
+TEST_CASE("an exchange finds what does not fit, and hears of a rank that fails in it") {
   const test::deadline limit(std::chrono::seconds(100));
-  for (const std::size_t n : {std::size_t{2}, std::size_t{100}}) {
+  for (const auto& [members, elements] : {std::pair{2, std::size_t{2}}, {2, 100}, {4, 2}, {4, 50}}) {
+    const int ranks = members;
+    const std::size_t n = elements;
+    CAPTURE(ranks);
     CAPTURE(n);
     const test::outcome mismatch = test::outcome_of([&] {
-      tutti::run(2, [&](auto& comm) {
-        std::vector<int> data(n + static_cast<std::size_t>(comm.rank()));
+      tutti::run(ranks, [&](auto& comm) {
+        std::vector<int> data(n + (comm.rank() == 1 ? 1 : 0));
         std::vector<int> out(data.size());
         tutti::allreduce(comm, data, out, std::plus{});
       });
@@ -244,7 +281,7 @@ TEST_CASE("an exchange of two finds what does not fit, and hears of a rank that 
     CHECK(test::contains(mismatch.text, "rank 0 called allreduce of " + std::to_string(n) + " x int"));
     CHECK(test::contains(mismatch.text, "by naive"));
     const test::outcome thrown = test::outcome_of([&] {
-      tutti::run(2, [&](auto& comm) {
+      tutti::run(ranks, [&](auto& comm) {
         std::vector<int> data(n);
         std::vector<int> out(n);
         tutti::allreduce(comm, data, out, [&](int a, int b) {
@@ -256,7 +293,7 @@ TEST_CASE("an exchange of two finds what does not fit, and hears of a rank that 
     });
     CHECK(test::contains(thrown.text, "no sum"));
     const test::outcome late = test::outcome_of([&] {
-      tutti::run(2, [&](auto& comm) {
+      tutti::run(ranks, [&](auto& comm) {
         if (comm.rank() == 1) tutti::recv(comm, 0, std::vector<int>(1));  // for ever
         comm.timeout(std::chrono::milliseconds(50));
         std::vector<int> data(n);

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tutti/collective/call.hpp>
+#include <tutti/core/inline.hpp>
+#include <tutti/core/step.hpp>
+#include <tutti/core/transport.hpp>
+#include <tutti/core/wait.hpp>
+#include <tutti/schedule/schedule.hpp>
+
+#include <cstddef>
+
+// Among ranks that share memory small collectives are one round in which each shows its part to all and takes in what
+// the others show. Where the schedule is no more than that, it is done here and not by the executor, which would list
+// each step twice: among 16 ranks that takes a third of the time.
+
+namespace tutti::detail {
+
+/// Not among more ranks than these.
+inline constexpr int most_exchanging = 64;
+
+/// Whether round k of the schedule is an exchange: it is shared, and each rank sends all others what the collective has
+/// them get, and takes in what they send, folded in rank order where the collective folds.
+template <collective C, schedule S>
+constexpr bool is_exchange(const S& schedule, int size, int k) {
+  constexpr bool reduces = C == collective::allreduce || C == collective::reduce_scatter;
+  bool is = C == collective::barrier || schedule.blocks(size) == (C == collective::allreduce ? 1 : size);
+  for (int rank = 0; rank < size; ++rank) {
+    const place at{rank, size};
+    if (!shared_round(schedule, at, k)) return false;
+    // A block has the number of its owner: of who has it, or of who folds it.
+    const auto fits = [&](const block_set& what, int from, int to) {
+      if constexpr (C == collective::barrier) {
+        return true;
+      } else if constexpr (C == collective::alltoall) {
+        const int slot = what.at(0, size);
+        return what.count == 1 && schedule.destination({from, size}, slot) == to &&
+               schedule.source({to, size}, slot) == from;
+      } else {
+        return what == one_block(C == collective::allreduce ? 0 : C == collective::allgather ? from : to);
+      }
+    };
+    int sends = 0;
+    int arrivals = 0;
+    int last = -1;
+    schedule.round(at, k, [&]<class Step>(const Step& step) {
+      if constexpr (is_send<Step>) {
+        ++sends;
+        is = is && fits(step.what, rank, step.peer);
+      } else if constexpr (is_recv<Step>) {
+        ++arrivals;
+        is = is && !reduces && fits(step.what, step.peer, rank);
+      } else if constexpr (is_combine<Step>) {
+        ++arrivals;
+        is = is && reduces && fits(step.what, step.peer, rank) && step.peer > last &&
+             step.operand == (step.peer < rank ? side::left : side::right);
+        last = step.peer;
+      } else {
+        is = false;
+      }
+    });
+    is = is && sends == size - 1 && arrivals == size - 1;
+  }
+  return is;
+}
+
+/// How many exchanges the schedule is among 3 and among 4 ranks: one, as the collective is; two, of which the first
+/// gives each rank the fold of its block and the second gives it to all; or none.
+template <collective C, schedule S>
+constexpr int exchanges_of_all() {
+  if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
+    return 0;
+  } else {
+    const S schedule{};
+    const auto rounds_are = [&](int rounds) {
+      for (int size = 3; size <= 4; ++size)
+        for (int rank = 0; rank < size; ++rank)
+          if (schedule.rounds({rank, size}) != rounds) return false;
+      return true;
+    };
+    if (rounds_are(1)) return is_exchange<C>(schedule, 3, 0) && is_exchange<C>(schedule, 4, 0) ? 1 : 0;
+    if constexpr (C == collective::allreduce) {
+      bool are = rounds_are(2);
+      for (int size = 3; are && size <= 4; ++size)
+        are = is_exchange<collective::reduce_scatter>(schedule, size, 0) &&
+              is_exchange<collective::allgather>(schedule, size, 1);
+      return are ? 2 : 0;
+    }
+    return 0;
+  }
+}
+
+/// The same of the collective by A on this kind of communicator, if its bytes are few.
+template <collective C, class A, class T, class Comm>
+constexpr int exchanges_among_all() {
+  if constexpr (sharing_lane<typename Comm::lane_type> && !hosted_transport<typename Comm::transport_type> &&
+                alignof(T) <= 32) {
+    return exchanges_of_all<C, schedule_for<C, A>>();
+  } else {
+    return 0;
+  }
+}
+
+/// The most bytes of the whole vector: with more it makes no difference.
+inline constexpr std::size_t most_shown_bytes = 32'768;
+
+/// Whether a call of so many bytes is one here. What is `overwritten` has to fit where it is copied; others may do the
+/// same in the executor, as it is the same to this rank.
+template <class Comm>
+TUTTI_ALWAYS_INLINE inline bool are_shown(const Comm& comm, std::size_t bytes, bool overwritten = false) {
+  constexpr std::size_t most_copied = Comm::transport_type::copy_bytes;
+  static_assert(most_copied <= most_shown_bytes && most_shown_bytes <= Comm::lane_type::shown_bytes);
+  return bytes <= (overwritten ? most_copied : most_shown_bytes) && comm.size() > 2 && comm.size() <= most_exchanging;
+}
+
+/// The exchanges of one call.
+template <class Comm>
+class exchange_of_all {
+ public:
+  TUTTI_ALWAYS_INLINE explicit exchange_of_all(Comm& comm)
+      : lane_(comm.lane()), wait_{comm, comm.lane()}, rank_(comm.rank()), size_(comm.size()) {}
+
+  /// Shows n elements to all, which begin `origin` elements into this rank's vector, and calls `take(source)` when all
+  /// have come: of each other rank, where the element `wanted(rank)` of its vector is. What is `overwritten` by that is
+  /// copied before; the rest must stay as it is until the call ends.
+  template <class T, class Wanted, class Take>
+  TUTTI_ALWAYS_INLINE void round(const T* data, std::size_t n, std::size_t origin, bool overwritten, Wanted&& wanted,
+                                 Take&& take) {
+    const auto* const shown = reinterpret_cast<const std::byte*>(data);
+    const std::size_t bytes = n * sizeof(T);
+    const bool copy = overwritten || bytes <= Comm::transport_type::exchange_copy_bytes || !lane_.shows(shown, bytes);
+    lane_.begin_round();
+    while (!lane_.publish(-1, shown, bytes, origin * sizeof(T), copy)) wait_();
+    each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
+    // Who looks at once takes away the lines that the others are about to write.
+    cpu_pause();
+    lane_.expect(rank_ + 1 == size_ ? 0 : rank_ + 1, bytes);
+    const T* source[most_exchanging];
+    each_other([&](int peer) TUTTI_ALWAYS_INLINE {
+      const std::byte* from;
+      while ((from = lane_.look(peer, wanted(peer) * sizeof(T))) == nullptr) wait_();
+      source[peer] = reinterpret_cast<const T*>(from);
+    });
+    lane_.claim_shared();
+    take(source);
+    lane_.release_shared();
+    lane_.end_shared();
+  }
+  TUTTI_ALWAYS_INLINE void end() {
+    while (!lane_.settled()) wait_();
+    if (wait_.waited) lane_.awake();
+  }
+
+ private:
+  /// Each begins with the next one, or all would ask the first for its line.
+  template <class F>
+  TUTTI_ALWAYS_INLINE void each_other(F&& f) const {
+    for (int peer = rank_ + 1; peer < size_; ++peer) f(peer);
+    for (int peer = 0; peer < rank_; ++peer) f(peer);
+  }
+
+  typename Comm::lane_type& lane_;
+  waiting<Comm> wait_;
+  int rank_;
+  int size_;
+};
+
+/// A call that is `rounds(exchange)`.
+template <class Comm, class Rounds>
+TUTTI_ALWAYS_INLINE inline void run_exchanges(Comm& comm, const call& c, Rounds&& rounds) {
+  try {
+    comm.lane().open(c);
+    exchange_of_all<Comm> exchange(comm);
+    rounds(exchange);
+    exchange.end();
+  } catch (...) {
+    abandon(comm.lane());
+  }
+}
+
+}  // namespace tutti::detail

@@ -72,3 +72,19 @@ TEST_CASE("what is to have one order goes to and fro along a tree only where tha
           seconds<collective::allreduce, tutti::binomial>(ranks, 8));
   }
 }
+
+TEST_CASE("an allreduce among many goes by blocks sooner than among few") {
+  const auto least_by_blocks = [](int ranks) {
+    std::size_t bytes = 8;
+    while (seconds<collective::allreduce, tutti::naive>(ranks, bytes) <=
+           seconds<collective::allreduce, tutti::flat>(ranks, bytes))
+      bytes += 8;
+    return bytes;
+  };
+  // As measured: 2.8 and 2.2 us of 512 bytes among 16, 2.7 and 3.0 us of 4096 among 4.
+  CHECK(least_by_blocks(16) > 128);
+  CHECK(least_by_blocks(16) < 512);
+  CHECK(least_by_blocks(8) > 512);
+  CHECK(least_by_blocks(8) < 2048);
+  CHECK(least_by_blocks(4) > 2048);
+}

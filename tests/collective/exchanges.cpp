@@ -85,6 +85,13 @@ static_assert(!is_of_all<collective::allgather, tutti::ring> && !is_of_all<colle
 static_assert(exchanges_of_all<collective::reduce_scatter, tutti::schedule_for<collective::allgather, tutti::flat>>() ==
               0);
 
+template <collective C, class A>
+constexpr bool is_star_by = tutti::detail::is_star<C, tutti::schedule_for<C, A>>();
+static_assert(is_star_by<collective::gather, tutti::flat> && is_star_by<collective::reduce, tutti::flat>);
+static_assert(!is_star_by<collective::gather, tutti::binomial> && !is_star_by<collective::reduce, tutti::binomial>);
+static_assert(!is_star_by<collective::broadcast, tutti::flat> && !is_star_by<collective::scatter, tutti::flat>);
+static_assert(!tutti::detail::is_star<collective::reduce, tutti::schedule_for<collective::gather, tutti::flat>>());
+
 static_assert(is_exchange_of_two<collective::allreduce, nearly<flaw::none>>());
 static_assert(!is_exchange_of_two<collective::allreduce, nearly<flaw::sides>>());
 static_assert(!is_exchange_of_two<collective::allreduce, nearly<flaw::overwrites>>());
@@ -188,6 +195,31 @@ void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
   for (std::size_t i = 0; i < block.size(); ++i)
     require(block[i] == folded(ranks, blocks.offset(comm.rank()) + i, turn), "reduce_scatter", all);
   tutti::barrier(comm);
+
+  const std::size_t root = turn / 3 % ranks;
+  const int to = static_cast<int>(root);
+  for (std::size_t i = 0; i < n; ++i) in[i] = value(rank, 0, i);
+  std::fill(whole.begin(), whole.end(), 0);
+  if (in_place) {
+    std::copy(in.begin(), in.end(), whole.begin() + static_cast<std::ptrdiff_t>(rank * n));
+    tutti::gather(comm, whole, to);
+  } else {
+    tutti::gather(comm, in, whole, to);
+    for (std::uint64_t& each : in) each = 999'999;
+  }
+  for (std::size_t i = 0; rank == root && i < whole.size(); ++i)
+    require(whole[i] == value(i / n, 0, i % n), "gather", n);
+  vector.resize(all);
+  for (std::size_t i = 0; i < all; ++i) vector[i] = contribution(rank, i, turn);
+  std::vector<std::uint64_t> result(all, 0);
+  if (in_place) {
+    tutti::reduce<tutti::flat>(comm, vector, affine{}, to);
+    result = vector;
+  } else {
+    tutti::reduce<tutti::flat>(comm, vector, result, affine{}, to);
+    for (std::uint64_t& each : vector) each = 999'999;
+  }
+  for (std::size_t i = 0; rank == root && i < all; ++i) require(result[i] == folded(ranks, i, turn), "reduce", all);
 }
 
 /// Throws where an element is wrong. Several times, since what is shown is shown in the same places again.

@@ -10,9 +10,9 @@
 
 #include <cstddef>
 
-// Among ranks that share memory small collectives are one round in which each shows its part to all and takes in what
-// the others show. Where the schedule is no more than that, it is done here and not by the executor, which would list
-// each step twice: among 16 ranks that takes a third of the time.
+// Among ranks that share memory small collectives are one or two rounds in which each shows its part to all, or to the
+// root, and takes in what the others show. Where the schedule is no more than that, it is done here and not by the
+// executor, which would list each step twice: among 16 ranks that takes a third of the time.
 
 namespace tutti::detail {
 
@@ -90,6 +90,46 @@ constexpr int exchanges_of_all() {
   }
 }
 
+/// Whether the schedule of a gather or a reduce is one shared round in which all send the root their part, and it takes
+/// them in, folded in rank order where the collective folds. Asked among 3 ranks.
+template <collective C, schedule S>
+constexpr bool is_star() {
+  if constexpr (vectors<S> != 1 || segmented<S> || !rooted<S>) {
+    return false;
+  } else {
+    bool is = true;
+    for (int root = 0; root < 3; ++root) {
+      const S schedule = make_schedule<S>(root);
+      is = is && schedule.blocks(3) == (C == collective::gather ? 3 : 1);
+      for (int rank = 0; rank < 3; ++rank) {
+        const place at{rank, 3};
+        if (schedule.rounds(at) != 1 || !shared_round(schedule, at, 0)) return false;
+        int steps = 0;
+        int last = -1;
+        schedule.round(at, 0, [&]<class Step>(const Step& step) {
+          constexpr bool takes = C == collective::gather ? is_recv<Step> : is_combine<Step>;
+          const int from = is_send<Step> ? rank : step.peer;
+          ++steps;
+          is = is && step.what == one_block(C == collective::gather ? from : 0);
+          if constexpr (is_send<Step>) {
+            is = is && rank != root && step.peer == root;
+          } else if constexpr (takes) {
+            is = is && rank == root;
+            if constexpr (is_combine<Step>) {
+              is = is && step.peer > last && step.operand == (step.peer < rank ? side::left : side::right);
+              last = step.peer;
+            }
+          } else {
+            is = false;
+          }
+        });
+        is = is && steps == (rank == root ? 2 : 1);
+      }
+    }
+    return is;
+  }
+}
+
 /// The same of the collective by A on this kind of communicator, if its bytes are few.
 template <collective C, class A, class T, class Comm>
 constexpr int exchanges_among_all() {
@@ -98,6 +138,16 @@ constexpr int exchanges_among_all() {
     return exchanges_of_all<C, schedule_for<C, A>>();
   } else {
     return 0;
+  }
+}
+
+template <collective C, class A, class T, class Comm>
+constexpr bool may_be_star() {
+  if constexpr (sharing_lane<typename Comm::lane_type> && !hosted_transport<typename Comm::transport_type> &&
+                alignof(T) <= 32 && (C == collective::gather || C == collective::reduce)) {
+    return is_star<C, schedule_for<C, A>>();
+  } else {
+    return false;
   }
 }
 
@@ -110,7 +160,7 @@ template <class Comm>
 TUTTI_ALWAYS_INLINE inline bool are_shown(const Comm& comm, std::size_t bytes, bool overwritten = false) {
   constexpr std::size_t most_copied = Comm::transport_type::copy_bytes;
   static_assert(most_copied <= most_shown_bytes && most_shown_bytes <= Comm::lane_type::shown_bytes);
-  return bytes <= (overwritten ? most_copied : most_shown_bytes) && comm.size() > 2 && comm.size() <= most_exchanging;
+  return bytes <= (overwritten ? most_copied : most_shown_bytes) && comm.size() <= most_exchanging && comm.size() > 2;
 }
 
 /// The exchanges of one call.
@@ -136,12 +186,31 @@ class exchange_of_all {
     cpu_pause();
     lane_.expect(rank_ + 1 == size_ ? 0 : rank_ + 1, bytes);
     const T* source[most_exchanging];
-    each_other([&](int peer) TUTTI_ALWAYS_INLINE {
-      const std::byte* from;
-      while ((from = lane_.look(peer, wanted(peer) * sizeof(T))) == nullptr) wait_();
-      source[peer] = reinterpret_cast<const T*>(from);
-    });
-    lane_.claim_shared();
+    look_at_all<T>(source, wanted);
+    take(source);
+    lane_.release_shared();
+    lane_.end_shared();
+  }
+  /// Shows the root n elements, which begin `origin` elements into this rank's vector.
+  template <class T>
+  TUTTI_ALWAYS_INLINE void send_to_root(int root, const T* data, std::size_t n, std::size_t origin) {
+    const auto* const shown = reinterpret_cast<const std::byte*>(data);
+    const std::size_t bytes = n * sizeof(T);
+    const bool copy = bytes <= Comm::transport_type::copy_bytes || !lane_.shows(shown, bytes);
+    lane_.begin_round();
+    while (!lane_.publish(root, shown, bytes, origin * sizeof(T), copy)) wait_();
+    lane_.publish_to(root, copy);
+    lane_.end_shared();
+  }
+  /// Calls `take(source)` on the root when all have shown it n elements: of each other rank, where the element
+  /// `wanted(rank)` of its vector is.
+  template <class T, class Wanted, class Take>
+  TUTTI_ALWAYS_INLINE void take_from_all(std::size_t n, Wanted&& wanted, Take&& take) {
+    lane_.begin_round();
+    // Who sends waits for nobody, and has mostly done so before.
+    each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.expect(peer, n * sizeof(T)); });
+    const T* source[most_exchanging];
+    look_at_all<T>(source, wanted);
     take(source);
     lane_.release_shared();
     lane_.end_shared();
@@ -157,6 +226,17 @@ class exchange_of_all {
   TUTTI_ALWAYS_INLINE void each_other(F&& f) const {
     for (int peer = rank_ + 1; peer < size_; ++peer) f(peer);
     for (int peer = 0; peer < rank_; ++peer) f(peer);
+  }
+
+  /// What has been looked at may be read until `release_shared`.
+  template <class T, class Wanted>
+  TUTTI_ALWAYS_INLINE void look_at_all(const T** source, Wanted& wanted) {
+    each_other([&](int peer) TUTTI_ALWAYS_INLINE {
+      const std::byte* from;
+      while ((from = lane_.look(peer, wanted(peer) * sizeof(T))) == nullptr) wait_();
+      source[peer] = reinterpret_cast<const T*>(from);
+    });
+    lane_.claim_shared();
   }
 
   typename Comm::lane_type& lane_;

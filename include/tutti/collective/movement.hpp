@@ -52,6 +52,25 @@ TUTTI_ALWAYS_INLINE inline void take_shown_blocks(Comm& comm, const buffers<T>& 
                 });
 }
 
+/// A gather in which all show the root their block.
+template <class A, class T, class Comm>
+TUTTI_ALWAYS_INLINE inline void gather_what_is_shown(Comm& comm, const buffers<T>& memory, std::size_t each, int root,
+                                                     call_site where) {
+  constexpr auto verb = collective::gather;
+  const int rank = comm.rank();
+  const auto place_of = [=](int of) { return each * static_cast<std::size_t>(of); };
+  const T* const sent = memory.own_in != nullptr ? memory.own_in : memory.in + place_of(rank);
+  run_exchanges(comm, make_call<verb, A, T, no_operation>(comm, place_of(comm.size()), root, where),
+                [&](auto& exchange) TUTTI_ALWAYS_INLINE {
+                  if (rank != root) return exchange.send_to_root(root, sent, each, place_of(rank));
+                  exchange.template take_from_all<T>(each, place_of, [&](const T** source) TUTTI_ALWAYS_INLINE {
+                    source[rank] = sent;
+                    for (int of = 0; of < comm.size(); ++of)
+                      copy_elements(memory.out + place_of(of), source[of], each, false);
+                  });
+                });
+}
+
 /// broadcast, scatter, gather and allgather: blocks of a vector move and nothing is folded. `each` of the `count`
 /// elements are a rank's block, where the ranks have blocks.
 template <collective C, class Algorithm, class T, class Comm>
@@ -71,6 +90,8 @@ TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, s
         if constexpr (exchanges_among_all<C, A, T, Comm>() > 0)
           if (are_shown(comm, count * sizeof(T))) return take_shown_blocks<A>(comm, memory, each, where);
       }
+      if constexpr (may_be_star<C, A, T, Comm>())
+        if (are_shown(comm, count * sizeof(T))) return gather_what_is_shown<A>(comm, memory, each, root, where);
       const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(T));
       run_schedule(comm, make_call<C, A, T, no_operation>(comm, count, root, where), schedule,
                    storage_for<T, S>(memory, count, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),

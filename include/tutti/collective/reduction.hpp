@@ -84,6 +84,27 @@ TUTTI_ALWAYS_INLINE inline void fold_what_is_shown(Comm& comm, const buffers<T>&
   lower::finish(memory, result, 0, size);
 }
 
+/// A reduce in which all show the root their vector.
+template <class A, class T, class Op, class Comm>
+TUTTI_ALWAYS_INLINE inline void reduce_what_is_shown(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
+                                                     Op op, std::span<T> result, call_site where) {
+  using lower = lowered_as_is<T, Op>;
+  const int rank = comm.rank();
+  const int size = comm.size();
+  run_exchanges(comm, make_call<collective::reduce, A, T, Op>(comm, count, root, where),
+                [&](auto& exchange) TUTTI_ALWAYS_INLINE {
+                  if (rank != root) return exchange.send_to_root(root, memory.in, count, 0);
+                  exchange.template take_from_all<T>(
+                      count, [](int) { return std::size_t{0}; },
+                      [&](const T** source) TUTTI_ALWAYS_INLINE {
+                        auto fold = lower::fold(std::move(op), size);
+                        source[rank] = memory.in;
+                        fold_all(memory.out, static_cast<const T* const*>(source), size, count, fold, false);
+                      });
+                });
+  lower::finish(memory, result, 0, size);
+}
+
 /// reduce, reduce_scatter, allreduce, scan and exscan. `result` is what the caller gets on this rank, `offset` where it
 /// lies in the whole vector.
 template <collective C, class Algorithm, class T, class Op, class Comm>
@@ -107,6 +128,11 @@ TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, 
           if (are_shown(comm, count * sizeof(T),
                         C == collective::allreduce && exchanges == 1 && memory.in == memory.out))
             return fold_what_is_shown<C, A>(comm, memory, count, std::move(op), result, where);
+      }
+      if constexpr (C == collective::reduce && std::is_same_v<accumulator_t<T, Op>, T>) {
+        if constexpr (may_be_star<C, A, T, Comm>())
+          if (are_shown(comm, count * sizeof(T)))
+            return reduce_what_is_shown<A>(comm, memory, count, root, std::move(op), result, where);
       }
       if constexpr (C == collective::allreduce) require_uniform<S, Op, T>();
       using lower = lowered<T, Op, S>;

@@ -42,9 +42,13 @@ template <class Predicted, class S>
     const critical_path c = follow(schedule, size);
     const double blocks = schedule.blocks(size);
     const bool one_way = parameters.one_way != 0 && !exchanges(schedule, size);
-    const double byte = one_way && c.rounds > 1   ? parameters.copied_byte
-                        : one_way && c.fan_in > 1 ? parameters.gathered_byte
-                                                  : parameters.byte;
+    double byte = one_way && c.rounds > 1   ? parameters.copied_byte
+                  : one_way && c.fan_in > 1 ? parameters.gathered_byte
+                                            : parameters.byte;
+    if (whole_vector<S> && !one_way && parameters.vectors != 0) {
+      const double vectors = c.fan_in / parameters.vectors;
+      byte *= 1 + vectors * vectors;
+    }
     return {c.rounds * ((one_way ? parameters.one_way : parameters.round) + c.fan_in * parameters.message),
             (static_cast<double>(c.received) * byte + static_cast<double>(c.folds) * parameters.fold) / blocks, 0, 0};
   }

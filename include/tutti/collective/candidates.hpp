@@ -12,7 +12,6 @@
 #include <tutti/schedule/halving_doubling.hpp>
 #include <tutti/schedule/naive.hpp>
 #include <tutti/schedule/recursive_doubling.hpp>
-#include <tutti/schedule/recursive_multiplying.hpp>
 #include <tutti/schedule/reduce_scatter_gather.hpp>
 #include <tutti/schedule/two_level.hpp>
 
@@ -56,7 +55,7 @@ struct candidates<automatic, collective::reduce_scatter, true> : algorithm_list<
 template <>
 struct candidates<automatic, collective::allgather, true> : algorithm_list<flat, bruck> {};
 template <>
-struct candidates<automatic, collective::allreduce, true> : algorithm_list<naive, recursive_multiplying<4>, flat> {};
+struct candidates<automatic, collective::allreduce, true> : algorithm_list<naive, flat> {};
 template <>
 struct candidates<automatic, collective::alltoall, true> : algorithm_list<flat, bruck> {};
 template <>

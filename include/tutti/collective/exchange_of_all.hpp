@@ -90,37 +90,37 @@ constexpr int exchanges_of_all() {
   }
 }
 
-/// Whether the schedule of a gather or a reduce is one shared round in which all send the root their part, and it takes
-/// them in, folded in rank order where the collective folds. Asked among 3 ranks.
+/// Whether the schedule is one shared round between the root and all others: they send it their part, which it takes
+/// in, folded in rank order where the collective folds; or it sends them theirs. Asked among 3 ranks.
 template <collective C, schedule S>
 constexpr bool is_star() {
+  constexpr bool to_root = C == collective::gather || C == collective::reduce;
+  constexpr bool of_blocks = C == collective::gather || C == collective::scatter;
   if constexpr (vectors<S> != 1 || segmented<S> || !rooted<S>) {
     return false;
   } else {
     bool is = true;
     for (int root = 0; root < 3; ++root) {
       const S schedule = make_schedule<S>(root);
-      is = is && schedule.blocks(3) == (C == collective::gather ? 3 : 1);
+      is = is && schedule.blocks(3) == (of_blocks ? 3 : 1);
       for (int rank = 0; rank < 3; ++rank) {
         const place at{rank, 3};
         if (schedule.rounds(at) != 1 || !shared_round(schedule, at, 0)) return false;
         int steps = 0;
         int last = -1;
         schedule.round(at, 0, [&]<class Step>(const Step& step) {
-          constexpr bool takes = C == collective::gather ? is_recv<Step> : is_combine<Step>;
-          const int from = is_send<Step> ? rank : step.peer;
           ++steps;
-          is = is && step.what == one_block(C == collective::gather ? from : 0);
-          if constexpr (is_send<Step>) {
-            is = is && rank != root && step.peer == root;
-          } else if constexpr (takes) {
-            is = is && rank == root;
+          if constexpr (is_local<Step>) {
+            is = false;
+          } else {
+            constexpr bool takes = C == collective::reduce ? is_combine<Step> : is_recv<Step>;
+            const int other = rank == root ? step.peer : rank;  // not the root
+            is = is && (is_send<Step> ? (rank == root) != to_root : takes && (rank == root) == to_root) &&
+                 (rank == root || step.peer == root) && step.what == one_block(of_blocks ? other : 0);
             if constexpr (is_combine<Step>) {
               is = is && step.peer > last && step.operand == (step.peer < rank ? side::left : side::right);
               last = step.peer;
             }
-          } else {
-            is = false;
           }
         });
         is = is && steps == (rank == root ? 2 : 1);
@@ -130,21 +130,23 @@ constexpr bool is_star() {
   }
 }
 
-/// The same of the collective by A on this kind of communicator, if its bytes are few.
+/// Whether ranks can read what others show on this kind of communicator, and elements lie there as they must.
+template <class T, class Comm>
+inline constexpr bool shows_elements =
+    sharing_lane<typename Comm::lane_type> && !hosted_transport<typename Comm::transport_type> && alignof(T) <= 32;
+
+/// The same of the collective by A.
 template <collective C, class A, class T, class Comm>
 constexpr int exchanges_among_all() {
-  if constexpr (sharing_lane<typename Comm::lane_type> && !hosted_transport<typename Comm::transport_type> &&
-                alignof(T) <= 32) {
+  if constexpr (shows_elements<T, Comm>) {
     return exchanges_of_all<C, schedule_for<C, A>>();
   } else {
     return 0;
   }
 }
-
 template <collective C, class A, class T, class Comm>
 constexpr bool may_be_star() {
-  if constexpr (sharing_lane<typename Comm::lane_type> && !hosted_transport<typename Comm::transport_type> &&
-                alignof(T) <= 32 && (C == collective::gather || C == collective::reduce)) {
+  if constexpr (shows_elements<T, Comm>) {
     return is_star<C, schedule_for<C, A>>();
   } else {
     return false;
@@ -212,6 +214,29 @@ class exchange_of_all {
     const T* source[most_exchanging];
     look_at_all<T>(source, wanted);
     take(source);
+    lane_.release_shared();
+    lane_.end_shared();
+  }
+  /// The root shows all others its vector of n elements.
+  template <class T>
+  TUTTI_ALWAYS_INLINE void send_to_all(const T* data, std::size_t n) {
+    const auto* const shown = reinterpret_cast<const std::byte*>(data);
+    const std::size_t bytes = n * sizeof(T);
+    const bool copy = bytes <= Comm::transport_type::copy_bytes || !lane_.shows(shown, bytes);
+    lane_.begin_round();
+    while (!lane_.publish(-1, shown, bytes, 0, copy)) wait_();
+    each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
+    lane_.end_shared();
+  }
+  /// Calls `take(source)` when the root has shown its vector of n elements: where its element `wanted` is.
+  template <class T, class Take>
+  TUTTI_ALWAYS_INLINE void take_from_root(int root, std::size_t n, std::size_t wanted, Take&& take) {
+    lane_.begin_round();
+    lane_.expect(root, n * sizeof(T));
+    const std::byte* from;
+    while ((from = lane_.look(root, wanted * sizeof(T))) == nullptr) wait_();
+    lane_.claim_shared();
+    take(reinterpret_cast<const T*>(from));
     lane_.release_shared();
     lane_.end_shared();
   }

@@ -71,6 +71,27 @@ TUTTI_ALWAYS_INLINE inline void gather_what_is_shown(Comm& comm, const buffers<T
                 });
 }
 
+/// A broadcast or scatter in which the root shows its vector.
+template <collective C, class A, class T, class Comm>
+TUTTI_ALWAYS_INLINE inline void take_what_the_root_shows(Comm& comm, const buffers<T>& memory, std::size_t count,
+                                                         std::size_t each, int root, call_site where) {
+  const int rank = comm.rank();
+  const std::size_t offset = C == collective::scatter ? each * static_cast<std::size_t>(rank) : 0;
+  run_exchanges(comm, make_call<C, A, T, no_operation>(comm, count, root, where),
+                [&](auto& exchange) TUTTI_ALWAYS_INLINE {
+                  if (rank == root) {
+                    exchange.send_to_all(memory.in, count);
+                    if constexpr (C == collective::scatter)
+                      copy_elements(memory.own_out, memory.in + offset, each, false);
+                  } else {
+                    T* const to = C == collective::scatter ? memory.own_out : memory.out;
+                    exchange.template take_from_root<T>(root, count, offset, [&](const T* from) TUTTI_ALWAYS_INLINE {
+                      copy_elements(to, from, C == collective::scatter ? each : count, false);
+                    });
+                  }
+                });
+}
+
 /// broadcast, scatter, gather and allgather: blocks of a vector move and nothing is folded. `each` of the `count`
 /// elements are a rank's block, where the ranks have blocks.
 template <collective C, class Algorithm, class T, class Comm>
@@ -90,8 +111,16 @@ TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, s
         if constexpr (exchanges_among_all<C, A, T, Comm>() > 0)
           if (are_shown(comm, count * sizeof(T))) return take_shown_blocks<A>(comm, memory, each, where);
       }
-      if constexpr (may_be_star<C, A, T, Comm>())
-        if (are_shown(comm, count * sizeof(T))) return gather_what_is_shown<A>(comm, memory, each, root, where);
+      if constexpr (C != collective::allgather) {
+        if constexpr (may_be_star<C, A, T, Comm>()) {
+          if (are_shown(comm, count * sizeof(T))) {
+            if constexpr (C == collective::gather)
+              return gather_what_is_shown<A>(comm, memory, each, root, where);
+            else
+              return take_what_the_root_shows<C, A>(comm, memory, count, each, root, where);
+          }
+        }
+      }
       const S schedule = schedule_of_call<S>(comm, root, count, count * sizeof(T));
       run_schedule(comm, make_call<C, A, T, no_operation>(comm, count, root, where), schedule,
                    storage_for<T, S>(memory, count, blocks_of(schedule, comm.place()), comm.rank(), comm.scratch()),

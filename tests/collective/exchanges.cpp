@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -100,6 +101,18 @@ static_assert(!is_exchange_of_two<collective::allreduce, nearly<flaw::sides>>())
 static_assert(!is_exchange_of_two<collective::allreduce, nearly<flaw::overwrites>>());
 static_assert(!is_exchange_of_two<collective::allreduce, nearly<flaw::twice>>());
 static_assert(!is_exchange_of_two<collective::allreduce, nearly<flaw::silent>>());
+
+struct by_threes {
+  static constexpr std::string_view name = "by_threes";
+  static constexpr bool supports(int size) { return size % 3 == 0; }
+  using allreduce = allreduce_by<tutti::naive>;
+};
+struct at_run_time {
+  static constexpr std::string_view name = "at_run_time";
+  struct allreduce : allreduce_by<tutti::naive> {
+    int blocks(int size) const { return allreduce_by<tutti::naive>::blocks(size); }
+  };
+};
 
 using of_threads = tutti::communicator<tutti::threads>;
 using of_processes = tutti::communicator<tutti::processes>;
@@ -310,6 +323,66 @@ TEST_CASE("where two ranks exchange, the choice would have taken the same algori
   };
   CHECK_NOTHROW(tutti::run(2, ask));
   CHECK_NOTHROW(tutti::run_processes(2, ask));
+}
+
+TEST_CASE("an exchange in place sends what it was given, also where the lane has no room for it at first") {
+  const test::deadline limit(std::chrono::seconds(100));
+  // So many calls ahead, of which each is one message, a rank finds the ring full, and what is copied with it.
+  const auto run_ahead = [](auto& comm) {
+    for (const std::size_t n :
+         {held + 2, most_exchanged_bytes / size_of_each / 2, most_exchanged_bytes / size_of_each}) {
+      for (int ahead = 7; ahead <= 9; ++ahead) {
+        std::vector<std::uint64_t> one(1);
+        std::vector<std::uint64_t> data(n);
+        std::vector<std::uint64_t> slots(n);
+        for (std::size_t i = 0; i < n; ++i) {
+          data[i] = contribution(static_cast<std::size_t>(comm.rank()), i, 0);
+          slots[i] = static_cast<std::size_t>(comm.rank()) * 1000 + i;
+        }
+        for (const bool folds : {true, false}) {
+          tutti::barrier(comm);
+          // Rank 0 sleeps in its last call when this one comes: it finds room and the answer at once.
+          if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          for (int i = 0; i < ahead; ++i) tutti::scan(comm, one, std::plus{});
+          if (folds) {
+            tutti::allreduce(comm, data, affine{});
+            for (std::size_t i = 0; i < n; ++i) require(data[i] == folded(2, i, 0), "allreduce", n);
+          } else {
+            tutti::alltoall(comm, slots);
+            const std::size_t each = n / 2;
+            for (std::size_t i = 0; i < 2 * each; ++i)
+              require(slots[i] == i / each * 1000 + static_cast<std::size_t>(comm.rank()) * each + i % each, "alltoall",
+                      n);
+          }
+        }
+      }
+    }
+  };
+  CHECK_NOTHROW(tutti::run(2, run_ahead));
+  CHECK_NOTHROW(tutti::run_processes(2, run_ahead));
+}
+
+TEST_CASE("an algorithm of a user's need not support two ranks, or be known before the program runs") {
+  const test::deadline limit(std::chrono::seconds(100));
+  const test::outcome refused = test::outcome_of([] {
+    tutti::run(2, [](auto& comm) {
+      std::vector<int> data(3, 1);
+      tutti::allreduce<by_threes>(comm, data, std::plus{});
+    });
+  });
+  CHECK(refused.kind == "usage_error");
+  CHECK(test::contains(refused.text, "does not support this number of ranks"));
+  CHECK_NOTHROW(tutti::run(3, [](auto& comm) {
+    std::vector<int> data(3, 1);
+    tutti::allreduce<by_threes>(comm, data, std::plus{});
+    require(data[2] == 3, "by_threes", 3);
+  }));
+  for (const int ranks : {2, 3})
+    CHECK_NOTHROW(tutti::run(ranks, [ranks](auto& comm) {
+      std::vector<int> data(3, 1);
+      tutti::allreduce<at_run_time>(comm, data, std::plus{});
+      require(data[2] == ranks, "at_run_time", 3);
+    }));
 }
 
 TEST_CASE("an exchange finds what does not fit, and hears of a rank that fails in it") {

@@ -8,7 +8,9 @@
 #include <tutti/core/wait.hpp>
 #include <tutti/schedule/schedule.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 // Among ranks that share memory small collectives are one or two rounds in which each shows its part to all, or to the
 // root, and takes in what the others show. Where the schedule is no more than that, it is done here and not by the
@@ -18,6 +20,8 @@ namespace tutti::detail {
 
 /// Not among more ranks than these.
 inline constexpr int most_exchanging = 64;
+/// Schedules are asked what they do among so many ranks, which are taken for any number.
+inline constexpr int asked[] = {3, 4, 8};
 
 /// Whether round k of the schedule is an exchange: it is shared, and each rank sends all others what the collective has
 /// them get, and takes in what they send, folded in rank order where the collective folds.
@@ -64,7 +68,7 @@ constexpr bool is_exchange(const S& schedule, int size, int k) {
   return is;
 }
 
-/// How many exchanges the schedule is among 3 and among 4 ranks: one, as the collective is; two, of which the first
+/// How many exchanges the schedule is: one, as the collective is; two, of which the first
 /// gives each rank the fold of its block and the second gives it to all; or none.
 template <collective C, schedule S>
 constexpr int exchanges_of_all() {
@@ -73,25 +77,30 @@ constexpr int exchanges_of_all() {
   } else {
     const S schedule{};
     const auto rounds_are = [&](int rounds) {
-      for (int size = 3; size <= 4; ++size)
+      for (const int size : asked)
         for (int rank = 0; rank < size; ++rank)
           if (schedule.rounds({rank, size}) != rounds) return false;
       return true;
     };
-    if (rounds_are(1)) return is_exchange<C>(schedule, 3, 0) && is_exchange<C>(schedule, 4, 0) ? 1 : 0;
+    if (rounds_are(1)) {
+      for (const int size : asked)
+        if (!is_exchange<C>(schedule, size, 0)) return 0;
+      return 1;
+    }
     if constexpr (C == collective::allreduce) {
-      bool are = rounds_are(2);
-      for (int size = 3; are && size <= 4; ++size)
-        are = is_exchange<collective::reduce_scatter>(schedule, size, 0) &&
-              is_exchange<collective::allgather>(schedule, size, 1);
-      return are ? 2 : 0;
+      if (!rounds_are(2)) return 0;
+      for (const int size : asked)
+        if (!is_exchange<collective::reduce_scatter>(schedule, size, 0) ||
+            !is_exchange<collective::allgather>(schedule, size, 1))
+          return 0;
+      return 2;
     }
     return 0;
   }
 }
 
 /// Whether the schedule is one shared round between the root and all others: they send it their part, which it takes
-/// in, folded in rank order where the collective folds; or it sends them theirs. Asked among 3 ranks.
+/// in, folded in rank order where the collective folds; or it sends them theirs.
 template <collective C, schedule S>
 constexpr bool is_star() {
   constexpr bool to_root = C == collective::gather || C == collective::reduce;
@@ -100,11 +109,13 @@ constexpr bool is_star() {
     return false;
   } else {
     bool is = true;
-    for (int root = 0; root < 3; ++root) {
+    int turn = 0;
+    for (const int size : {3, 3, 3, 4, 8}) {
+      const int root = turn++ % size;
       const S schedule = make_schedule<S>(root);
-      is = is && schedule.blocks(3) == (of_blocks ? 3 : 1);
-      for (int rank = 0; rank < 3; ++rank) {
-        const place at{rank, 3};
+      is = is && schedule.blocks(size) == (of_blocks ? size : 1);
+      for (int rank = 0; rank < size; ++rank) {
+        const place at{rank, size};
         if (schedule.rounds(at) != 1 || !shared_round(schedule, at, 0)) return false;
         int steps = 0;
         int last = -1;
@@ -123,7 +134,7 @@ constexpr bool is_star() {
             }
           }
         });
-        is = is && steps == (rank == root ? 2 : 1);
+        is = is && steps == (rank == root ? size - 1 : 1);
       }
     }
     return is;
@@ -135,34 +146,54 @@ template <class T, class Comm>
 inline constexpr bool shows_elements =
     sharing_lane<typename Comm::lane_type> && !hosted_transport<typename Comm::transport_type> && alignof(T) <= 32;
 
-/// The same of the collective by A.
+/// Whether the algorithm can be asked, while the program is compiled, what it does among the numbers of ranks here.
+template <class A>
+constexpr bool can_be_asked() {
+  for (const int size : asked)
+    if (!supports<A>(place{0, size})) return false;
+  return true;
+}
+template <collective C, class S>
+concept says_before_how_all_exchange = requires {
+  typename std::bool_constant<(static_cast<void>(exchanges_of_all<C, S>()), true)>;
+};
+template <collective C, class S>
+concept says_before_whether_it_is_a_star = requires {
+  typename std::bool_constant<(static_cast<void>(is_star<C, S>()), true)>;
+};
+
+/// How many exchanges the collective by A is.
 template <collective C, class A, class T, class Comm>
 constexpr int exchanges_among_all() {
-  if constexpr (shows_elements<T, Comm>) {
-    return exchanges_of_all<C, schedule_for<C, A>>();
-  } else {
+  if constexpr (!shows_elements<T, Comm>) {
     return 0;
+  } else if constexpr (!can_be_asked<A>() || !says_before_how_all_exchange<C, schedule_for<C, A>>) {
+    return 0;
+  } else {
+    return exchanges_of_all<C, schedule_for<C, A>>();
   }
 }
 template <collective C, class A, class T, class Comm>
 constexpr bool may_be_star() {
-  if constexpr (shows_elements<T, Comm>) {
-    return is_star<C, schedule_for<C, A>>();
-  } else {
+  if constexpr (!shows_elements<T, Comm>) {
     return false;
+  } else if constexpr (!can_be_asked<A>() || !says_before_whether_it_is_a_star<C, schedule_for<C, A>>) {
+    return false;
+  } else {
+    return is_star<C, schedule_for<C, A>>();
   }
 }
 
 /// The most bytes of the whole vector: with more it makes no difference.
 inline constexpr std::size_t most_shown_bytes = 32'768;
 
-/// Whether a call of so many bytes is one here. What is `overwritten` has to fit where it is copied; others may do the
-/// same in the executor, as it is the same to this rank.
+/// Whether a call of so many bytes is one here. What is `overwritten` has to fit where it is copied; in the executor it
+/// is the same to the others.
 template <class Comm>
 TUTTI_ALWAYS_INLINE inline bool are_shown(const Comm& comm, std::size_t bytes, bool overwritten = false) {
-  constexpr std::size_t most_copied = Comm::transport_type::copy_bytes;
-  static_assert(most_copied <= most_shown_bytes && most_shown_bytes <= Comm::lane_type::shown_bytes);
-  return bytes <= (overwritten ? most_copied : most_shown_bytes) && comm.size() <= most_exchanging && comm.size() > 2;
+  constexpr std::size_t most = std::min<std::size_t>(most_shown_bytes, Comm::lane_type::shown_bytes);
+  constexpr std::size_t most_copied = std::min<std::size_t>(most, Comm::transport_type::copy_bytes);
+  return bytes <= (overwritten ? most_copied : most) && comm.size() <= most_exchanging && comm.size() > 2;
 }
 
 /// The exchanges of one call.
@@ -174,7 +205,8 @@ class exchange_of_all {
 
   /// Shows n elements to all, which begin `origin` elements into this rank's vector, and calls `take(source)` when all
   /// have come: of each other rank, where the element `wanted(rank)` of its vector is. What is `overwritten` by that is
-  /// copied before; the rest must stay as it is until the call ends.
+  /// copied before; the rest must stay as it is until the call ends, but that this rank may overwrite what one other
+  /// alone reads when that one has shown something in a later round.
   template <class T, class Wanted, class Take>
   TUTTI_ALWAYS_INLINE void round(const T* data, std::size_t n, std::size_t origin, bool overwritten, Wanted&& wanted,
                                  Take&& take) {

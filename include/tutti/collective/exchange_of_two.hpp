@@ -3,6 +3,8 @@
 
 #include <tutti/collective/call.hpp>
 #include <tutti/collective/select.hpp>
+#include <tutti/core/arena.hpp>
+#include <tutti/core/fold.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/step.hpp>
 #include <tutti/core/transport.hpp>
@@ -10,6 +12,7 @@
 #include <tutti/schedule/schedule.hpp>
 
 #include <cstddef>
+#include <type_traits>
 
 // Among two ranks small collectives are one exchange of messages: each sends what the other has to get, and takes in
 // what comes. Where the schedule is no more than that, it is done here and not by the executor: the most time goes to
@@ -63,7 +66,7 @@ constexpr bool is_exchange_of_two() {
 template <class First, class... Rest>
 First first_of(algorithm_list<First, Rest...>);
 
-/// The algorithm of the fewest bytes.
+/// The algorithm that the caller named, or the first candidate: the one for the fewest bytes.
 template <collective C, class Algorithm, class Comm, bool Choice = is_choice<Algorithm>>
 struct algorithm_of_two {
   using type = Algorithm;
@@ -75,34 +78,56 @@ struct algorithm_of_two<C, Algorithm, Comm, true> {
 template <collective C, class Algorithm, class Comm>
 using algorithm_of_two_t = typename algorithm_of_two<C, Algorithm, Comm>::type;
 
+/// What can be asked of the schedule while the program is compiled, and so what is found out here.
+template <collective C, class S>
+concept says_before_whether_two_exchange = requires {
+  typename std::bool_constant<(static_cast<void>(is_exchange_of_two<C, S>()), true)>;
+};
+
 /// Whether the collective is one exchange among two ranks, if its bytes are few.
 template <collective C, class Algorithm, class T, class Comm>
 constexpr bool may_exchange() {
   using A = algorithm_of_two_t<C, Algorithm, Comm>;
-  if constexpr (!sharing_lane<typename Comm::lane_type> || hosted_transport<typename Comm::transport_type> ||
+  using L = typename Comm::lane_type;
+  if constexpr (!sharing_lane<L> || !viewing_lane<L> || hosted_transport<typename Comm::transport_type> ||
                 alignof(T) > 32 || !implements<A, C>) {
+    return false;
+  } else if constexpr (!supports<A>(place{0, 2})) {
+    return false;
+  } else if constexpr (!says_before_whether_two_exchange<C, schedule_for<C, A>>) {
     return false;
   } else {
     return is_exchange_of_two<C, schedule_for<C, A>>() && admits<Algorithm, C, A>(place{0, 2});
   }
 }
 
-/// The most bytes of one rank's message: with more it makes no difference.
+/// The most bytes of the whole vector: with more it makes no difference.
 inline constexpr std::size_t most_exchanged_bytes = 1024;
+
+template <class T>
+[[gnu::noinline, gnu::cold]] const T* copied_apart(arena& scratch, const T* data, std::size_t n) {
+  T* const copy = scratch.take_for<T>(n);
+  copy_elements(copy, data, n, false);
+  return copy;
+}
 
 /// Sends n elements, and calls `take(from)` when the other's `arriving` elements have come. What is `overwritten` by
 /// that is copied before; the rest must stay as it is until this returns.
 template <class T, class Comm, class Take>
 TUTTI_ALWAYS_INLINE inline void exchange_of_two(Comm& comm, const call& c, const T* data, std::size_t n,
                                                 std::size_t arriving, bool overwritten, Take&& take) {
+  constexpr std::size_t most_copied = Comm::transport_type::exchange_copy_bytes;
   const std::size_t bytes = n * sizeof(T);
+  // The lane copies more than that only where it has room: it may have to send it later.
+  const bool apart = overwritten && bytes > most_copied;
+  if (apart) [[unlikely]]
+    data = copied_apart(comm.scratch(), data, n);
   auto& lane = comm.lane();
   const int peer = 1 - comm.rank();
   try {
     lane.open(c);
     lane.begin_round();
-    lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes,
-              overwritten || bytes <= Comm::transport_type::exchange_copy_bytes);
+    lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes, bytes <= most_copied);
     // Who looks at once takes away the line that the other is about to write.
     cpu_pause();
     waiting<Comm> wait{comm, lane};
@@ -113,6 +138,8 @@ TUTTI_ALWAYS_INLINE inline void exchange_of_two(Comm& comm, const call& c, const
     lane.release(peer);
     while (!lane.settled()) wait();
     if (wait.waited) lane.awake();
+    if (apart) [[unlikely]]
+      comm.scratch().reset();
   } catch (...) {
     abandon(lane);
   }

@@ -135,7 +135,8 @@ void copy_elements(T* to, const T* from, std::size_t n, bool streaming) {
 }
 
 namespace detail {
-/// For more than a few elements.
+// For more than a few elements.
+
 template <class T, class Op>
 [[gnu::noinline]] void fold_many_pairs(T* out, const T* left, const T* right, std::size_t n, Op& op) {
   if (out == left) {

@@ -241,8 +241,7 @@ class mpi_group : public mpi_listener {
   TUTTI_ALWAYS_INLINE bool works() const noexcept {
     return (state_.load(std::memory_order_relaxed) | whole_state_->load(std::memory_order_relaxed)) == fine;
   }
-  /// From here on it is calm, if nothing is to be seen to before a collective of MPI's own. What the rank has given up
-  /// has been told.
+  /// Calm from here on, if nothing is to be seen to before a collective of MPI's own. What was given up has been told.
   [[gnu::noinline, gnu::cold]] void calm_down() {
     const std::uint64_t before = job_->disturbances();
     if (introduced && works() && !job_->has_to_say() && !looks_.any_for_calls()) job_->calm_down(*this, before);
@@ -412,12 +411,6 @@ class mpi_group : public mpi_listener {
   static constexpr std::chrono::milliseconds verdict_patience{50};
   static constexpr std::chrono::milliseconds answer_patience{2'000};
 
-  struct ending {
-    std::uint64_t number = 0;
-    std::uint64_t fingerprint = 0;
-    friend bool operator==(const ending&, const ending&) = default;
-  };
-
   std::shared_ptr<mpi_job> job_;
   std::shared_ptr<mpi_group> whole_;  // null if it is this one
   const std::atomic<int>* whole_state_ = &state_;
@@ -435,7 +428,7 @@ class mpi_group : public mpi_listener {
   owned_array<int> members_;  // as ranks of the job
   mpi_looks looks_;
   owned_array<std::uint64_t> gone_after_;  // one more than the last call that a rank which has left has ended, else 0
-  owned_array<ending> left_;
+  owned_array<mpi_ending> left_;
   mpi_meeting meeting_;
   int count_left_ = 0;
   call_log log_;  // that the rank's own thread alone uses

@@ -113,4 +113,11 @@ struct mpi_note {
   };
 };
 
+/// The last call of a rank that has left.
+struct mpi_ending {
+  std::uint64_t number = 0;
+  std::uint64_t fingerprint = 0;
+  friend bool operator==(const mpi_ending&, const mpi_ending&) = default;
+};
+
 }  // namespace tutti::detail

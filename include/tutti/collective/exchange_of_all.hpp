@@ -21,7 +21,7 @@ namespace tutti::detail {
 /// Not among more ranks than these.
 inline constexpr int most_exchanging = 64;
 /// Schedules are asked what they do among so many ranks, which are taken for any number.
-inline constexpr int asked[] = {3, 4, 8};
+inline constexpr int sizes_asked[] = {3, 4, 8};
 
 /// Whether round k of the schedule is an exchange: it is shared, and each rank sends all others what the collective has
 /// them get, and takes in what they send, folded in rank order where the collective folds.
@@ -77,19 +77,19 @@ constexpr int exchanges_of_all() {
   } else {
     const S schedule{};
     const auto rounds_are = [&](int rounds) {
-      for (const int size : asked)
+      for (const int size : sizes_asked)
         for (int rank = 0; rank < size; ++rank)
           if (schedule.rounds({rank, size}) != rounds) return false;
       return true;
     };
     if (rounds_are(1)) {
-      for (const int size : asked)
+      for (const int size : sizes_asked)
         if (!is_exchange<C>(schedule, size, 0)) return 0;
       return 1;
     }
     if constexpr (C == collective::allreduce) {
       if (!rounds_are(2)) return 0;
-      for (const int size : asked)
+      for (const int size : sizes_asked)
         if (!is_exchange<collective::reduce_scatter>(schedule, size, 0) ||
             !is_exchange<collective::allgather>(schedule, size, 1))
           return 0;
@@ -149,7 +149,7 @@ inline constexpr bool shows_elements =
 /// Whether the algorithm can be asked, while the program is compiled, what it does among the numbers of ranks here.
 template <class A>
 constexpr bool can_be_asked() {
-  for (const int size : asked)
+  for (const int size : sizes_asked)
     if (!supports<A>(place{0, size})) return false;
   return true;
 }

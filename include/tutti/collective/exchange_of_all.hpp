@@ -68,8 +68,8 @@ constexpr bool is_exchange(const S& schedule, int size, int k) {
   return is;
 }
 
-/// How many exchanges the schedule is: one, as the collective is; two, of which the first
-/// gives each rank the fold of its block and the second gives it to all; or none.
+/// How many exchanges the schedule is: one, as the collective is; two, of which the first gives each rank the fold of
+/// its block and the second gives it to all; or none.
 template <collective C, schedule S>
 constexpr int exchanges_of_all() {
   if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
@@ -165,23 +165,19 @@ concept says_before_whether_it_is_a_star = requires {
 /// How many exchanges the collective by A is.
 template <collective C, class A, class T, class Comm>
 constexpr int exchanges_among_all() {
-  if constexpr (!shows_elements<T, Comm>) {
-    return 0;
-  } else if constexpr (!can_be_asked<A>() || !says_before_how_all_exchange<C, schedule_for<C, A>>) {
-    return 0;
-  } else {
-    return exchanges_of_all<C, schedule_for<C, A>>();
+  if constexpr (shows_elements<T, Comm>) {
+    if constexpr (can_be_asked<A>() && says_before_how_all_exchange<C, schedule_for<C, A>>)
+      return exchanges_of_all<C, schedule_for<C, A>>();
   }
+  return 0;
 }
 template <collective C, class A, class T, class Comm>
 constexpr bool may_be_star() {
-  if constexpr (!shows_elements<T, Comm>) {
-    return false;
-  } else if constexpr (!can_be_asked<A>() || !says_before_whether_it_is_a_star<C, schedule_for<C, A>>) {
-    return false;
-  } else {
-    return is_star<C, schedule_for<C, A>>();
+  if constexpr (shows_elements<T, Comm>) {
+    if constexpr (can_be_asked<A>() && says_before_whether_it_is_a_star<C, schedule_for<C, A>>)
+      return is_star<C, schedule_for<C, A>>();
   }
+  return false;
 }
 
 /// The most bytes of the whole vector: with more it makes no difference.

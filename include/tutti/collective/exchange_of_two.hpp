@@ -89,16 +89,12 @@ template <collective C, class Algorithm, class T, class Comm>
 constexpr bool may_exchange() {
   using A = algorithm_of_two_t<C, Algorithm, Comm>;
   using L = typename Comm::lane_type;
-  if constexpr (!sharing_lane<L> || !viewing_lane<L> || hosted_transport<typename Comm::transport_type> ||
-                alignof(T) > 32 || !implements<A, C>) {
-    return false;
-  } else if constexpr (!supports<A>(place{0, 2})) {
-    return false;
-  } else if constexpr (!says_before_whether_two_exchange<C, schedule_for<C, A>>) {
-    return false;
-  } else {
-    return is_exchange_of_two<C, schedule_for<C, A>>() && admits<Algorithm, C, A>(place{0, 2});
+  if constexpr (sharing_lane<L> && viewing_lane<L> && !hosted_transport<typename Comm::transport_type> &&
+                alignof(T) <= 32 && implements<A, C>) {
+    if constexpr (supports<A>(place{0, 2}) && says_before_whether_two_exchange<C, schedule_for<C, A>>)
+      return is_exchange_of_two<C, schedule_for<C, A>>() && admits<Algorithm, C, A>(place{0, 2});
   }
+  return false;
 }
 
 /// The most bytes of the whole vector: with more it makes no difference.

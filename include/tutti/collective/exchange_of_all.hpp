@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/collective/call.hpp>
+#include <tutti/collective/exchange_of_two.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/step.hpp>
 #include <tutti/core/transport.hpp>
@@ -23,53 +24,8 @@ inline constexpr int most_exchanging = 64;
 /// Schedules are asked what they do among so many ranks, which are taken for any number.
 inline constexpr int sizes_asked[] = {3, 4, 8};
 
-/// Whether round k of the schedule is an exchange: it is shared, and each rank sends all others what the collective has
-/// them get, and takes in what they send, folded in rank order where the collective folds.
-template <collective C, schedule S>
-constexpr bool is_exchange(const S& schedule, int size, int k) {
-  constexpr bool reduces = C == collective::allreduce || C == collective::reduce_scatter;
-  bool is = C == collective::barrier || schedule.blocks(size) == (C == collective::allreduce ? 1 : size);
-  for (int rank = 0; rank < size; ++rank) {
-    const place at{rank, size};
-    if (!shared_round(schedule, at, k)) return false;
-    // A block has the number of its owner: of who has it, or of who folds it.
-    const auto fits = [&](const block_set& what, int from, int to) {
-      if constexpr (C == collective::barrier) {
-        return true;
-      } else if constexpr (C == collective::alltoall) {
-        const int slot = what.at(0, size);
-        return what.count == 1 && schedule.destination({from, size}, slot) == to &&
-               schedule.source({to, size}, slot) == from;
-      } else {
-        return what == one_block(C == collective::allreduce ? 0 : C == collective::allgather ? from : to);
-      }
-    };
-    int sends = 0;
-    int arrivals = 0;
-    int last = -1;
-    schedule.round(at, k, [&]<class Step>(const Step& step) {
-      if constexpr (is_send<Step>) {
-        ++sends;
-        is = is && fits(step.what, rank, step.peer);
-      } else if constexpr (is_recv<Step>) {
-        ++arrivals;
-        is = is && !reduces && fits(step.what, step.peer, rank);
-      } else if constexpr (is_combine<Step>) {
-        ++arrivals;
-        is = is && reduces && fits(step.what, step.peer, rank) && step.peer > last &&
-             step.operand == (step.peer < rank ? side::left : side::right);
-        last = step.peer;
-      } else {
-        is = false;
-      }
-    });
-    is = is && sends == size - 1 && arrivals == size - 1;
-  }
-  return is;
-}
-
-/// How many exchanges the schedule is: one, as the collective is; two, of which the first gives each rank the fold of
-/// its block and the second gives it to all; or none.
+/// How many exchanges in shared rounds the schedule is: one, as the collective is; two, of which the first gives each
+/// rank the fold of its block and the second gives it to all; or none.
 template <collective C, schedule S>
 constexpr int exchanges_of_all() {
   if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
@@ -77,9 +33,14 @@ constexpr int exchanges_of_all() {
   } else {
     const S schedule{};
     const auto rounds_are = [&](int rounds) {
-      for (const int size : sizes_asked)
-        for (int rank = 0; rank < size; ++rank)
-          if (schedule.rounds({rank, size}) != rounds) return false;
+      for (const int size : sizes_asked) {
+        for (int rank = 0; rank < size; ++rank) {
+          const place at{rank, size};
+          if (schedule.rounds(at) != rounds) return false;
+          for (int k = 0; k < rounds; ++k)
+            if (!shared_round(schedule, at, k)) return false;
+        }
+      }
       return true;
     };
     if (rounds_are(1)) {
@@ -206,15 +167,12 @@ class exchange_of_all {
   template <class T, class Wanted, class Take>
   TUTTI_ALWAYS_INLINE void round(const T* data, std::size_t n, std::size_t origin, bool overwritten, Wanted&& wanted,
                                  Take&& take) {
-    const auto* const shown = reinterpret_cast<const std::byte*>(data);
-    const std::size_t bytes = n * sizeof(T);
-    const bool copy = overwritten || bytes <= Comm::transport_type::exchange_copy_bytes || !lane_.shows(shown, bytes);
-    lane_.begin_round();
-    while (!lane_.publish(-1, shown, bytes, origin * sizeof(T), copy)) wait_();
+    constexpr std::size_t most_copied = Comm::transport_type::exchange_copy_bytes;
+    const bool copy = show(-1, data, n, origin, overwritten || n * sizeof(T) <= most_copied);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
     // Who looks at once takes away the lines that the others are about to write.
     cpu_pause();
-    lane_.expect(rank_ + 1 == size_ ? 0 : rank_ + 1, bytes);
+    lane_.expect(rank_ + 1 == size_ ? 0 : rank_ + 1, n * sizeof(T));
     const T* source[most_exchanging];
     look_at_all<T>(source, wanted);
     take(source);
@@ -224,12 +182,7 @@ class exchange_of_all {
   /// Shows the root n elements, which begin `origin` elements into this rank's vector.
   template <class T>
   TUTTI_ALWAYS_INLINE void send_to_root(int root, const T* data, std::size_t n, std::size_t origin) {
-    const auto* const shown = reinterpret_cast<const std::byte*>(data);
-    const std::size_t bytes = n * sizeof(T);
-    const bool copy = bytes <= Comm::transport_type::copy_bytes || !lane_.shows(shown, bytes);
-    lane_.begin_round();
-    while (!lane_.publish(root, shown, bytes, origin * sizeof(T), copy)) wait_();
-    lane_.publish_to(root, copy);
+    lane_.publish_to(root, show(root, data, n, origin, n * sizeof(T) <= Comm::transport_type::copy_bytes));
     lane_.end_shared();
   }
   /// Calls `take(source)` on the root when all have shown it n elements: of each other rank, where the element
@@ -248,11 +201,7 @@ class exchange_of_all {
   /// The root shows all others its vector of n elements.
   template <class T>
   TUTTI_ALWAYS_INLINE void send_to_all(const T* data, std::size_t n) {
-    const auto* const shown = reinterpret_cast<const std::byte*>(data);
-    const std::size_t bytes = n * sizeof(T);
-    const bool copy = bytes <= Comm::transport_type::copy_bytes || !lane_.shows(shown, bytes);
-    lane_.begin_round();
-    while (!lane_.publish(-1, shown, bytes, 0, copy)) wait_();
+    const bool copy = show(-1, data, n, 0, n * sizeof(T) <= Comm::transport_type::copy_bytes);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
     lane_.end_shared();
   }
@@ -261,10 +210,9 @@ class exchange_of_all {
   TUTTI_ALWAYS_INLINE void take_from_root(int root, std::size_t n, std::size_t wanted, Take&& take) {
     lane_.begin_round();
     lane_.expect(root, n * sizeof(T));
-    const std::byte* from;
-    while ((from = lane_.look(root, wanted * sizeof(T))) == nullptr) wait_();
+    const T* const from = await<T>(root, wanted);
     lane_.claim_shared();
-    take(reinterpret_cast<const T*>(from));
+    take(from);
     lane_.release_shared();
     lane_.end_shared();
   }
@@ -281,14 +229,28 @@ class exchange_of_all {
     for (int peer = 0; peer < rank_; ++peer) f(peer);
   }
 
+  /// Begins a round and shows n elements in it to that rank, or to several (-1); whether they have been copied: as
+  /// asked, or since others cannot read them where they are.
+  template <class T>
+  TUTTI_ALWAYS_INLINE bool show(int reader, const T* data, std::size_t n, std::size_t origin, bool copy) {
+    const auto* const shown = reinterpret_cast<const std::byte*>(data);
+    const std::size_t bytes = n * sizeof(T);
+    copy = copy || !lane_.shows(shown, bytes);
+    lane_.begin_round();
+    while (!lane_.publish(reader, shown, bytes, origin * sizeof(T), copy)) wait_();
+    return copy;
+  }
+  /// Where the element `wanted` of the peer's vector is, when it has shown it.
+  template <class T>
+  TUTTI_ALWAYS_INLINE const T* await(int peer, std::size_t wanted) {
+    const std::byte* from;
+    while ((from = lane_.look(peer, wanted * sizeof(T))) == nullptr) wait_();
+    return reinterpret_cast<const T*>(from);
+  }
   /// What has been looked at may be read until `release_shared`.
   template <class T, class Wanted>
   TUTTI_ALWAYS_INLINE void look_at_all(const T** source, Wanted& wanted) {
-    each_other([&](int peer) TUTTI_ALWAYS_INLINE {
-      const std::byte* from;
-      while ((from = lane_.look(peer, wanted(peer) * sizeof(T))) == nullptr) wait_();
-      source[peer] = reinterpret_cast<const T*>(from);
-    });
+    each_other([&](int peer) TUTTI_ALWAYS_INLINE { source[peer] = await<T>(peer, wanted(peer)); });
     lane_.claim_shared();
   }
 

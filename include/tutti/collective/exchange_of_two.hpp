@@ -20,46 +20,58 @@
 
 namespace tutti::detail {
 
-/// Whether that is what the schedule does in each of two ranks: it sends its vector, or the block that is told, in one
-/// message, and takes in one, which is folded in rank order where the collective folds.
+/// Whether round k of the schedule is an exchange: each rank sends all others what the collective has them get, in one
+/// message, and takes in what they send, folded in rank order where the collective folds.
+template <collective C, schedule S>
+constexpr bool is_exchange(const S& schedule, int size, int k) {
+  constexpr bool reduces = C == collective::allreduce || C == collective::reduce_scatter;
+  bool is = C == collective::barrier || schedule.blocks(size) == (C == collective::allreduce ? 1 : size);
+  for (int rank = 0; rank < size; ++rank) {
+    const place at{rank, size};
+    // A block has the number of its owner: of who has it, or of who folds it.
+    const auto fits = [&](const block_set& what, int from, int to) {
+      if constexpr (C == collective::barrier) {
+        return true;
+      } else if constexpr (C == collective::alltoall) {
+        const int slot = what.at(0, size);
+        return what.count == 1 && schedule.destination({from, size}, slot) == to &&
+               schedule.source({to, size}, slot) == from;
+      } else {
+        return what == one_block(C == collective::allreduce ? 0 : C == collective::allgather ? from : to);
+      }
+    };
+    int sends = 0;
+    int arrivals = 0;
+    int last = -1;
+    schedule.round(at, k, [&]<class Step>(const Step& step) {
+      if constexpr (is_send<Step>) {
+        ++sends;
+        is = is && fits(step.what, rank, step.peer);
+      } else if constexpr (is_recv<Step>) {
+        ++arrivals;
+        is = is && !reduces && fits(step.what, step.peer, rank);
+      } else if constexpr (is_combine<Step>) {
+        ++arrivals;
+        is = is && reduces && fits(step.what, step.peer, rank) && step.peer > last &&
+             step.operand == (step.peer < rank ? side::left : side::right);
+        last = step.peer;
+      } else {
+        is = false;
+      }
+    });
+    is = is && sends == size - 1 && arrivals == size - 1;
+  }
+  return is;
+}
+
+/// Whether that is all the schedule does among two ranks.
 template <collective C, schedule S>
 constexpr bool is_exchange_of_two() {
-  constexpr bool reduces = C == collective::allreduce || C == collective::reduce_scatter;
   if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
     return false;
   } else {
     const S schedule{};
-    bool is = schedule.blocks(2) == (C == collective::allreduce ? 1 : 2) || C == collective::barrier;
-    for (int rank = 0; rank < 2; ++rank) {
-      const place at{rank, 2};
-      if (schedule.rounds(at) != 1) return false;
-      const int sent = C == collective::allgather ? rank : C == collective::reduce_scatter ? 1 - rank : 0;
-      const int taken = C == collective::allgather ? 1 - rank : C == collective::reduce_scatter ? rank : 0;
-      constexpr int slot = C == collective::alltoall ? 1 : 0;  // the other's, in the one and the other way
-      if constexpr (C == collective::alltoall)
-        is = is && schedule.destination(at, slot) == 1 - rank && schedule.source(at, slot) == 1 - rank;
-      int sends = 0;
-      int arrivals = 0;
-      const auto fits = [&](const block_set& what, int block) {
-        return C == collective::barrier || what == one_block(block + slot);
-      };
-      schedule.round(at, 0, [&]<class Step>(const Step& step) {
-        if constexpr (is_send<Step>) {
-          ++sends;
-          is = is && fits(step.what, sent);
-        } else if constexpr (is_recv<Step>) {
-          ++arrivals;
-          is = is && !reduces && fits(step.what, taken);
-        } else if constexpr (is_combine<Step>) {
-          ++arrivals;
-          is = is && reduces && fits(step.what, taken) && step.operand == (rank == 0 ? side::right : side::left);
-        } else {
-          is = false;
-        }
-      });
-      is = is && sends == 1 && arrivals == 1;
-    }
-    return is;
+    return schedule.rounds({0, 2}) == 1 && schedule.rounds({1, 2}) == 1 && is_exchange<C>(schedule, 2, 0);
   }
 }
 

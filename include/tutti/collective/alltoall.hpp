@@ -45,8 +45,7 @@ TUTTI_ALWAYS_INLINE inline void take_shown_slots(Comm& comm, const T* in, std::s
                       in, out.size(), 0, in == out.data(), [=](int) { return place_of(rank); },
                       [&](const T** source) TUTTI_ALWAYS_INLINE {
                         source[rank] = in + place_of(rank);
-                        for (int of = 0; of < comm.size(); ++of)
-                          copy_elements(out.data() + place_of(of), source[of], each, false);
+                        copy_one_after_the_other(out.data(), source, each, comm.size());
                       });
                 });
 }

@@ -3,6 +3,7 @@
 
 #include <tutti/collective/call.hpp>
 #include <tutti/collective/exchange_of_two.hpp>
+#include <tutti/core/fold.hpp>
 #include <tutti/core/inline.hpp>
 #include <tutti/core/step.hpp>
 #include <tutti/core/transport.hpp>
@@ -151,6 +152,12 @@ TUTTI_ALWAYS_INLINE inline bool are_shown(const Comm& comm, std::size_t bytes, b
   constexpr std::size_t most = std::min<std::size_t>(most_shown_bytes, Comm::lane_type::shown_bytes);
   constexpr std::size_t most_copied = std::min<std::size_t>(most, Comm::transport_type::copy_bytes);
   return bytes <= (overwritten ? most_copied : most) && comm.size() <= most_exchanging && comm.size() > 2;
+}
+
+/// n elements from each source.
+template <class T>
+TUTTI_ALWAYS_INLINE inline void copy_one_after_the_other(T* to, const T* const* source, std::size_t n, int sources) {
+  for (int i = 0; i < sources; ++i) copy_elements(to + n * static_cast<std::size_t>(i), source[i], n, false);
 }
 
 /// The exchanges of one call.

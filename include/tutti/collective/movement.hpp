@@ -46,8 +46,7 @@ TUTTI_ALWAYS_INLINE inline void take_shown_blocks(Comm& comm, const buffers<T>& 
                   exchange.round(sent, each, place_of(rank), false, place_of,
                                  [&](const T** source) TUTTI_ALWAYS_INLINE {
                                    source[rank] = sent;
-                                   for (int of = 0; of < comm.size(); ++of)
-                                     copy_elements(memory.out + place_of(of), source[of], each, false);
+                                   copy_one_after_the_other(memory.out, source, each, comm.size());
                                  });
                 });
 }
@@ -65,8 +64,7 @@ TUTTI_ALWAYS_INLINE inline void gather_what_is_shown(Comm& comm, const buffers<T
                   if (rank != root) return exchange.send_to_root(root, sent, each, place_of(rank));
                   exchange.template take_from_all<T>(each, place_of, [&](const T** source) TUTTI_ALWAYS_INLINE {
                     source[rank] = sent;
-                    for (int of = 0; of < comm.size(); ++of)
-                      copy_elements(memory.out + place_of(of), source[of], each, false);
+                    copy_one_after_the_other(memory.out, source, each, comm.size());
                   });
                 });
 }

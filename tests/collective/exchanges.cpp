@@ -86,6 +86,12 @@ static_assert(!is_of_all<collective::allgather, tutti::ring> && !is_of_all<colle
 static_assert(exchanges_of_all<collective::reduce_scatter, tutti::schedule_for<collective::allgather, tutti::flat>>() ==
               0);
 
+// Two ranks send each other messages in the round of naive, and show each other what they have in those of flat.
+using tutti::detail::fewest_exchanging;
+static_assert(fewest_exchanging<collective::allreduce, tutti::naive>() == 3);
+static_assert(fewest_exchanging<collective::allreduce, tutti::flat>() == 2);
+static_assert(fewest_exchanging<collective::gather, tutti::flat>() == 2);
+
 template <collective C, class A>
 constexpr bool is_star_by = tutti::detail::is_star<C, tutti::schedule_for<C, A>>();
 static_assert(is_star_by<collective::gather, tutti::flat> && is_star_by<collective::reduce, tutti::flat>);

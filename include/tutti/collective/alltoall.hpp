@@ -64,7 +64,8 @@ TUTTI_ALWAYS_INLINE inline void alltoall(Comm& comm, const T* in, std::span<T> o
     choose<verb, Algorithm, true>(comm, out.size_bytes(), [&]<class A>() TUTTI_ALWAYS_INLINE {
       using S = schedule_for<verb, A>;
       if constexpr (exchanges_among_all<verb, A, T, Comm>() > 0)
-        if (are_shown(comm, out.size_bytes(), in == out.data())) return take_shown_slots<A>(comm, in, out, each, where);
+        if (are_shown<verb, A>(comm, out.size_bytes(), in == out.data()))
+          return take_shown_slots<A>(comm, in, out, each, where);
       const S schedule{};
       if (in == out.data()) {
         // Every block has another one's place to go to: work from a copy.

@@ -31,7 +31,7 @@ void barrier(Comm& comm, call_site where = call_site::current()) {
     }
     detail::choose<verb, Algorithm, true>(comm, 0, [&]<class A>() TUTTI_ALWAYS_INLINE {
       if constexpr (detail::exchanges_among_all<verb, A, std::byte, Comm>() > 0)
-        if (detail::are_shown(comm, 0))
+        if (detail::are_shown<verb, A>(comm, 0))
           return detail::run_exchanges(comm,
                                        detail::make_call<verb, A, std::byte, detail::no_operation>(comm, 0, -1, where),
                                        [](auto& exchange) TUTTI_ALWAYS_INLINE {

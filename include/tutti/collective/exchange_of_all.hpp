@@ -22,13 +22,12 @@ namespace tutti::detail {
 
 /// Not among more ranks than these.
 inline constexpr int most_exchanging = 64;
-/// Schedules are asked what they do among so many ranks, which are taken for any number.
-inline constexpr int sizes_asked[] = {3, 4, 8};
-
 /// How many exchanges in shared rounds the schedule is: one, as the collective is; two, of which the first gives each
-/// rank the fold of its block and the second gives it to all; or none.
-template <collective C, schedule S>
+/// rank the fold of its block and the second gives it to all; or none. It is asked what it does among so many ranks,
+/// which are taken for any number.
+template <collective C, schedule S, int Least = 3>
 constexpr int exchanges_of_all() {
+  constexpr int sizes_asked[] = {Least, 4, 8};
   if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
     return 0;
   } else {
@@ -72,7 +71,7 @@ constexpr bool is_star() {
   } else {
     bool is = true;
     int turn = 0;
-    for (const int size : {3, 3, 3, 4, 8}) {
+    for (const int size : {2, 2, 3, 3, 3, 4, 8}) {
       const int root = turn++ % size;
       const S schedule = make_schedule<S>(root);
       is = is && schedule.blocks(size) == (of_blocks ? size : 1);
@@ -111,7 +110,7 @@ inline constexpr bool shows_elements =
 /// Whether the algorithm can be asked, while the program is compiled, what it does among the numbers of ranks here.
 template <class A>
 constexpr bool can_be_asked() {
-  for (const int size : sizes_asked)
+  for (const int size : {3, 4, 8})
     if (!supports<A>(place{0, size})) return false;
   return true;
 }
@@ -145,13 +144,27 @@ constexpr bool may_be_star() {
 /// The most bytes of the whole vector: with more it makes no difference.
 inline constexpr std::size_t most_shown_bytes = 32'768;
 
+/// The fewest ranks among whom it is that: two send messages where a round of two is not shared.
+template <collective C, class A>
+constexpr int fewest_exchanging() {
+  using S = schedule_for<C, A>;
+  if constexpr (rooted<S>) {
+    return 2;
+  } else if constexpr (supports<A>(place{0, 2})) {
+    return exchanges_of_all<C, S, 2>() == exchanges_of_all<C, S>() ? 2 : 3;
+  } else {
+    return 3;
+  }
+}
+
 /// Whether a call of so many bytes is one here. What is `overwritten` has to fit where it is copied; in the executor it
 /// is the same to the others.
-template <class Comm>
+template <collective C, class A, class Comm>
 TUTTI_ALWAYS_INLINE inline bool are_shown(const Comm& comm, std::size_t bytes, bool overwritten = false) {
   constexpr std::size_t most = std::min<std::size_t>(most_shown_bytes, Comm::lane_type::shown_bytes);
   constexpr std::size_t most_copied = std::min<std::size_t>(most, Comm::transport_type::copy_bytes);
-  return bytes <= (overwritten ? most_copied : most) && comm.size() <= most_exchanging && comm.size() > 2;
+  return bytes <= (overwritten ? most_copied : most) && comm.size() <= most_exchanging &&
+         comm.size() >= fewest_exchanging<C, A>();
 }
 
 /// n elements from each source.
@@ -205,14 +218,14 @@ class exchange_of_all {
     lane_.release_shared();
     lane_.end_shared();
   }
-  /// The root shows all others its vector of n elements.
+  /// The root shows all others n elements, which begin `origin` elements into its vector.
   template <class T>
-  TUTTI_ALWAYS_INLINE void send_to_all(const T* data, std::size_t n) {
-    const bool copy = show(-1, data, n, 0, n * sizeof(T) <= Comm::transport_type::copy_bytes);
+  TUTTI_ALWAYS_INLINE void send_to_all(const T* data, std::size_t n, std::size_t origin) {
+    const bool copy = show(-1, data, n, origin, n * sizeof(T) <= Comm::transport_type::copy_bytes);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
     lane_.end_shared();
   }
-  /// Calls `take(source)` when the root has shown its vector of n elements: where its element `wanted` is.
+  /// Calls `take(source)` when the root has shown n elements: where the element `wanted` of its vector is.
   template <class T, class Take>
   TUTTI_ALWAYS_INLINE void take_from_root(int root, std::size_t n, std::size_t wanted, Take&& take) {
     lane_.begin_round();

@@ -69,21 +69,24 @@ TUTTI_ALWAYS_INLINE inline void gather_what_is_shown(Comm& comm, const buffers<T
                 });
 }
 
-/// A broadcast or scatter in which the root shows its vector.
+/// A broadcast or scatter in which the root shows its vector, but for its own block if that is at an end.
 template <collective C, class A, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void take_what_the_root_shows(Comm& comm, const buffers<T>& memory, std::size_t count,
                                                          std::size_t each, int root, call_site where) {
   const int rank = comm.rank();
   const std::size_t offset = C == collective::scatter ? each * static_cast<std::size_t>(rank) : 0;
+  const std::size_t first = C == collective::scatter && root == 0 ? each : 0;
+  const std::size_t own_at_end = C == collective::scatter && (root == 0 || root + 1 == comm.size()) ? each : 0;
+  const std::size_t shown = count - own_at_end;
   run_exchanges(comm, make_call<C, A, T, no_operation>(comm, count, root, where),
                 [&](auto& exchange) TUTTI_ALWAYS_INLINE {
                   if (rank == root) {
-                    exchange.send_to_all(memory.in, count);
+                    exchange.send_to_all(memory.in + first, shown, first);
                     if constexpr (C == collective::scatter)
                       copy_elements(memory.own_out, memory.in + offset, each, false);
                   } else {
                     T* const to = C == collective::scatter ? memory.own_out : memory.out;
-                    exchange.template take_from_root<T>(root, count, offset, [&](const T* from) TUTTI_ALWAYS_INLINE {
+                    exchange.template take_from_root<T>(root, shown, offset, [&](const T* from) TUTTI_ALWAYS_INLINE {
                       copy_elements(to, from, C == collective::scatter ? each : count, false);
                     });
                   }
@@ -107,11 +110,11 @@ TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, s
       using S = schedule_for<C, A>;
       if constexpr (C == collective::allgather) {
         if constexpr (exchanges_among_all<C, A, T, Comm>() > 0)
-          if (are_shown(comm, count * sizeof(T))) return take_shown_blocks<A>(comm, memory, each, where);
+          if (are_shown<C, A>(comm, count * sizeof(T))) return take_shown_blocks<A>(comm, memory, each, where);
       }
       if constexpr (C != collective::allgather) {
         if constexpr (may_be_star<C, A, T, Comm>()) {
-          if (are_shown(comm, count * sizeof(T))) {
+          if (are_shown<C, A>(comm, count * sizeof(T))) {
             if constexpr (C == collective::gather)
               return gather_what_is_shown<A>(comm, memory, each, root, where);
             else

@@ -125,13 +125,13 @@ TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, 
       if constexpr (folds_what_is_shown<C, T, Op>) {
         constexpr int exchanges = exchanges_among_all<C, A, T, Comm>();
         if constexpr (exchanges > 0)
-          if (are_shown(comm, count * sizeof(T),
-                        C == collective::allreduce && exchanges == 1 && memory.in == memory.out))
+          if (are_shown<C, A>(comm, count * sizeof(T),
+                              C == collective::allreduce && exchanges == 1 && memory.in == memory.out))
             return fold_what_is_shown<C, A>(comm, memory, count, std::move(op), result, where);
       }
       if constexpr (C == collective::reduce && std::is_same_v<accumulator_t<T, Op>, T>) {
         if constexpr (may_be_star<C, A, T, Comm>())
-          if (are_shown(comm, count * sizeof(T)))
+          if (are_shown<C, A>(comm, count * sizeof(T)))
             return reduce_what_is_shown<A>(comm, memory, count, root, std::move(op), result, where);
       }
       if constexpr (C == collective::allreduce) require_uniform<S, Op, T>();

@@ -105,11 +105,12 @@ class lane_boards : public lane_channels<Group> {
       to_time_ = true;
       this->begin_timing(peer);
     }
-    // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in.
+    // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in. Where there
+    // is one reader alone, to take both of its lines away before they are written costs more than is gained.
     if (!published_) {
       const message_slot& later = boards_[peer].slot(shared_ + 1);
       prefetch_to_read(&later);
-      if (two_lines_) later.prefetch_second_line();
+      if (two_lines_ && !this->is_pair()) later.prefetch_second_line();
     }
     return (s.where == 0 ? s.payload : group_->at(s.where)) + (offset - s.size());
   }

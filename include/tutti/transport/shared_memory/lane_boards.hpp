@@ -222,9 +222,12 @@ class lane_boards : public lane_channels<Group> {
   /// Where a copy for this round's slot is made. All are allocated the first time.
   std::byte* copy_area() {
     if (copies_.size() == 0) [[unlikely]]
-      copies_ = {*group_, board::capacity * Group::shown_copy_bytes};
-    return copies_.data() + shared_ % board::capacity * Group::shown_copy_bytes;
+      copies_ = {*group_, board::capacity * copy_stride};
+    return copies_.data() + shared_ % board::capacity * copy_stride;
   }
+  // Not a multiple of a page: a processor takes a load for one of what is being stored as far into another page, and
+  // caches have few places for lines that lie alike.
+  static constexpr std::size_t copy_stride = Group::shown_copy_bytes + 192;
 
   /// Whether all who read it have ended the round that had the next slot before. Only theirs is looked at: a counter
   /// that others read is slow to advance.

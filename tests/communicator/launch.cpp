@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -99,3 +100,17 @@ TEST_CASE("threads that the system refuses are an error") {
   CHECK(called == 0);
 }
 #endif
+
+TEST_CASE("what ranks write at every call lies in no pair of cache lines with what others write") {
+  const deadline limit(60s);
+  std::atomic<std::uintptr_t> first[5] = {};
+  std::size_t bytes = 0;
+  tutti::run(5, [&](auto& comm) {
+    first[comm.rank()] = reinterpret_cast<std::uintptr_t>(&comm);
+    if (comm.rank() == 0) bytes = sizeof comm;
+  });
+  constexpr std::uintptr_t pair = tutti::detail::apart_bytes;
+  for (const auto& one : first)
+    for (const auto& other : first)
+      if (&one != &other) CHECK((one / pair > (other + bytes - 1) / pair || other / pair > (one + bytes - 1) / pair));
+}

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -51,6 +52,27 @@ TEST_CASE("an owned array begins with zeros, or as its type begins") {
   tutti::owned_array<int> none;
   CHECK(none.size() == 0);
   CHECK(none.begin() == none.end());
+}
+
+TEST_CASE("what lies in one array is in no pair of cache lines that another is in") {
+  constexpr std::uintptr_t pair = tutti::detail::apart_bytes;
+  for (const std::size_t size : {std::size_t{1}, std::size_t{127}, std::size_t{128}, std::size_t{129}}) {
+    CAPTURE(size);
+    const tutti::owned_array<std::byte> arrays[] = {
+        tutti::owned_array<std::byte>(size), tutti::owned_array<std::byte>(size), tutti::owned_array<std::byte>(size)};
+    const std::vector<char> others[] = {std::vector<char>(1), std::vector<char>(24), std::vector<char>(100)};
+    std::vector<std::uintptr_t> pairs;
+    for (const auto& array : arrays) {
+      const auto first = reinterpret_cast<std::uintptr_t>(array.begin());
+      CHECK(first % pair == 0);
+      for (std::uintptr_t at = first; at < first + size; at += pair) pairs.push_back(at / pair);
+    }
+    for (const auto& other : others) pairs.push_back(reinterpret_cast<std::uintptr_t>(other.data()) / pair);
+    std::sort(pairs.begin(), pairs.end() - 3);
+    CHECK(std::adjacent_find(pairs.begin(), pairs.end() - 3) == pairs.end() - 3);
+    for (auto other = pairs.end() - 3; other != pairs.end(); ++other)
+      CHECK_FALSE(std::binary_search(pairs.begin(), pairs.end() - 3, *other));
+  }
 }
 
 TEST_CASE("a moved array takes its objects along") {

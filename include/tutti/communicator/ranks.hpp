@@ -28,8 +28,8 @@ class ranks {
       : group(checked(size), std::forward<Arguments>(arguments)...), comms_(static_cast<std::size_t>(size)) {
     try {
       for (int rank = 0; rank < size; ++rank)
-        at(rank) = allocating(sizeof(communicator_type), "the communicator of a rank",
-                              [&] { return new communicator_type(Transport(group, rank)); });
+        at(rank) = allocating(sizeof(apart), "the communicator of a rank",
+                              [&] { return new apart{communicator_type(Transport(group, rank))}; });
     } catch (...) {
       release();
       throw;
@@ -39,21 +39,26 @@ class ranks {
   ranks& operator=(const ranks&) = delete;
   ~ranks() { release(); }
 
-  communicator_type& operator[](int rank) { return *at(rank); }
+  communicator_type& operator[](int rank) { return at(rank)->comm; }
 
   group_type group;
 
  private:
+  /// Each rank writes its own at every call.
+  struct alignas(apart_bytes) apart {
+    communicator_type comm;
+  };
+
   static int checked(int size) {
     if (size < 1) throw usage_error(message() << "run: number of ranks is " << size << ", must be at least 1");
     return size;
   }
-  communicator_type*& at(int rank) { return comms_[static_cast<std::size_t>(rank)]; }
+  apart*& at(int rank) { return comms_[static_cast<std::size_t>(rank)]; }
   void release() {
-    for (communicator_type* const comm : comms_) delete comm;
+    for (apart* const each : comms_) delete each;
   }
 
-  owned_array<communicator_type*> comms_;
+  owned_array<apart*> comms_;
 };
 
 /// Runs `f(comm)` on every rank, each a thread of its own, and returns when all have returned; rethrows what the rank

@@ -27,10 +27,40 @@ auto allocating(std::size_t bytes, std::string_view purpose, Make&& make) {
   }
 }
 
+/// What one thread writes lies this far from what others do: processors fetch cache lines in pairs.
+inline constexpr std::size_t apart_bytes = 128;
+
 /// The bytes of so many objects; SIZE_MAX where they are more.
 template <class T>
 constexpr std::size_t bytes_for(std::size_t objects) {
   return objects > SIZE_MAX / sizeof(T) ? SIZE_MAX : objects * sizeof(T);
+}
+
+template <class T>
+inline constexpr std::align_val_t alignment_apart{alignof(T) > apart_bytes ? alignof(T) : apart_bytes};
+
+template <class T>
+void destroy_apart(T* objects, std::size_t count) noexcept {
+  if (objects == nullptr) return;
+  while (count > 0) objects[--count].~T();
+  ::operator delete(static_cast<void*>(objects), alignment_apart<T>);
+}
+/// So many objects, zero or default, in cache lines that hold nothing else; null for none.
+template <class T>
+T* make_apart(std::size_t count) {
+  if (count == 0) return nullptr;
+  const std::size_t bytes = bytes_for<T>(count);
+  const std::size_t whole =
+      bytes > SIZE_MAX - apart_bytes ? bytes : (bytes + apart_bytes - 1) / apart_bytes * apart_bytes;
+  T* const objects = static_cast<T*>(::operator new(whole, alignment_apart<T>));
+  std::size_t made = 0;
+  try {
+    for (; made < count; ++made) ::new (static_cast<void*>(objects + made)) T();
+  } catch (...) {
+    destroy_apart(objects, made);
+    throw;
+  }
+  return objects;
 }
 
 }  // namespace tutti::detail

@@ -12,8 +12,9 @@
 
 namespace tutti {
 
-/// A fixed number of objects on the heap, zero or default to begin with. Moved, not copied. Every program compiles what
-/// it is made of, which is why it is not a std::vector. Throws `resource_error` where the system refuses memory.
+/// A fixed number of objects on the heap, zero or default to begin with, in cache lines of their own: one thread makes
+/// those of several ranks, which would slow each other down. Moved, not copied. Every program compiles what it is made
+/// of, which is why it is not a std::vector. Throws `resource_error` where the system refuses memory.
 template <class T>
 class owned_array {
  public:
@@ -21,17 +22,18 @@ class owned_array {
   explicit owned_array(std::size_t size) : owned_array(size, type_name<T>()) {}
   /// `purpose` is what an error says that the memory is for.
   owned_array(std::size_t size, std::string_view purpose)
-      : data_(detail::allocating(detail::bytes_for<T>(size), purpose, [&] { return new T[size](); })), size_(size) {}
+      : data_(detail::allocating(detail::bytes_for<T>(size), purpose, [&] { return detail::make_apart<T>(size); })),
+        size_(size) {}
   owned_array(owned_array&& other) noexcept : data_(other.data_), size_(other.size_) { other.forget(); }
   owned_array& operator=(owned_array&& other) noexcept {
     if (this == &other) return *this;
-    delete[] data_;
+    detail::destroy_apart(data_, size_);
     data_ = other.data_;
     size_ = other.size_;
     other.forget();
     return *this;
   }
-  ~owned_array() { delete[] data_; }
+  ~owned_array() { detail::destroy_apart(data_, size_); }
 
   std::size_t size() const { return size_; }
   T* data() { return data_; }

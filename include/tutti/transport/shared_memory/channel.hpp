@@ -100,19 +100,19 @@ struct channel {
 /// Rounds are counted alike on every rank. The size of a slot's message is not told but where in the vector it begins.
 struct board {
   static constexpr std::uint64_t capacity = 16;
+  /// So many of them are used. Two ranks of which one is ahead do better with few: messages of two lines, or copies,
+  /// take half the time then. Where many read it, they are seldom all at the same one.
+  static constexpr std::uint64_t used_among(int ranks) { return ranks == 2 ? capacity / 2 : capacity; }
 
   message_slot slots[capacity];
-  // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told now and then only, unless it
-  // read the memory of others, who then wait for it: a line that others read is slow to write. Who waits for a slot to
-  // be free is so far ahead that this rank has several rounds to end before it needs anything.
-  static constexpr std::uint64_t told_every = 4;
+  // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told twice in a ring only, unless
+  // it read the memory of others, who then wait for it: a line that others read is slow to write. Who waits for a slot
+  // to be free is so far ahead that this rank has several rounds to end before it needs anything.
   alignas(64) std::atomic<std::uint64_t> ended{0};
   // Not 0 while it reads memory of others.
   alignas(64) std::atomic<std::uint64_t> claimed{0};
   // What this rank shows on the lane, here and in channels, is in its own hands again, unless it is a copy.
   std::atomic<bool> withdrawn{false};
-
-  message_slot& slot(std::uint64_t round) { return slots[round % capacity]; }
 };
 
 }  // namespace tutti::detail

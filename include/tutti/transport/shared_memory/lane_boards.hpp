@@ -26,6 +26,7 @@ class lane_boards : public lane_channels<Group> {
   lane_boards(Group& group, int rank, int index, const std::chrono::nanoseconds& limit)
       : channels(group, rank, index, limit),
         boards_(group.boards(index)),
+        ring_(board::used_among(group.size())),
         ended_(static_cast<std::size_t>(group.size())) {
     for (int& reader : slot_readers_) reader = -1;
     readers_.reserve(2 * static_cast<std::size_t>(group.size()));
@@ -34,13 +35,13 @@ class lane_boards : public lane_channels<Group> {
   // Shows `bytes` bytes that begin `origin` bytes into this rank's vector to one reader, or to several (-1); false
   // while there is no room.
   bool publish(int reader, const std::byte* data, std::size_t bytes, std::size_t origin, bool copy) {
-    if (shared_ >= ended_by_all_ + board::capacity && !make_room()) {
+    if (shared_ >= ended_by_all_ + ring_ && !make_room()) {
       this->send_waiting();
       return false;
     }
     TUTTI_FAULT_POINT("board.publish");
-    slot_readers_[shared_ % board::capacity] = reader;
-    message_slot& s = boards_[rank_].slot(shared_);
+    slot_readers_[place_of(shared_)] = reader;
+    message_slot& s = slot(rank_, shared_);
     published_ = true;
     bool to_time = false;
     if (!copy) {
@@ -63,7 +64,7 @@ class lane_boards : public lane_channels<Group> {
     TUTTI_FAULT_POINT("board.posted");
     // Who published before without reading runs ahead of its readers: they do not look at the slot after next yet.
     if (ahead_) {
-      const message_slot& later = boards_[rank_].slot(shared_ + 2);
+      const message_slot& later = slot(rank_, shared_ + 2);
       if (s.where == 0 && bytes > message_slot::first_line_bytes) {
         later.prefetch_to_fill();
       } else {
@@ -79,7 +80,7 @@ class lane_boards : public lane_channels<Group> {
 
   // In this round, `bytes` bytes that the peer publishes will be looked at.
   void expect(int peer, std::size_t bytes) {
-    const message_slot& s = boards_[peer].slot(shared_);
+    const message_slot& s = slot(peer, shared_);
     prefetch_to_read(&s);
     two_lines_ = bytes > message_slot::first_line_bytes && bytes <= message_slot::inline_bytes;
     if (two_lines_) s.prefetch_second_line();
@@ -87,7 +88,7 @@ class lane_boards : public lane_channels<Group> {
 
   // Where the byte `offset` of the peer's vector lies, or null while it has not published.
   const std::byte* look(int peer, std::size_t offset) {
-    const message_slot& s = boards_[peer].slot(shared_);
+    const message_slot& s = slot(peer, shared_);
     if (two_lines_) s.prefetch_second_line();
     if (!s.arrived(shared_ + 1)) {
       this->send_waiting();
@@ -108,7 +109,7 @@ class lane_boards : public lane_channels<Group> {
     // A peer that waits for nobody may be ahead: its next message is on the way while this one is taken in. Where there
     // is one reader alone, to take both of its lines away before they are written costs more than is gained.
     if (!published_) {
-      const message_slot& later = boards_[peer].slot(shared_ + 1);
+      const message_slot& later = slot(peer, shared_ + 1);
       prefetch_to_read(&later);
       if (two_lines_ && !this->is_pair()) later.prefetch_second_line();
     }
@@ -154,7 +155,7 @@ class lane_boards : public lane_channels<Group> {
     ++shared_;
     looked_ = 0;
     published_ = false;
-    if (!std::exchange(looked_at_direct_, false) && shared_ % board::told_every != 0) return;
+    if (!std::exchange(looked_at_direct_, false) && place_of(2 * shared_) != 0) return;
     TUTTI_FAULT_POINT("board.end");
     boards_[rank_].ended.store(shared_, std::memory_order_release);
     TUTTI_FAULT_POINT("board.ended");
@@ -206,6 +207,9 @@ class lane_boards : public lane_channels<Group> {
     }
   }
 
+  std::size_t place_of(std::uint64_t round) const { return static_cast<std::size_t>(round & (ring_ - 1)); }
+  message_slot& slot(int rank, std::uint64_t round) { return boards_[rank].slots[place_of(round)]; }
+
   struct direct_reader {
     int rank;
     std::uint64_t round;
@@ -222,8 +226,8 @@ class lane_boards : public lane_channels<Group> {
   /// Where a copy for this round's slot is made. All are allocated the first time.
   std::byte* copy_area() {
     if (copies_.size() == 0) [[unlikely]]
-      copies_ = {*group_, board::capacity * copy_stride};
-    return copies_.data() + shared_ % board::capacity * copy_stride;
+      copies_ = {*group_, ring_ * copy_stride};
+    return copies_.data() + place_of(shared_) * copy_stride;
   }
   // Not a multiple of a page: a processor takes a load for one of what is being stored as far into another page, and
   // caches have few places for lines that lie alike.
@@ -232,12 +236,12 @@ class lane_boards : public lane_channels<Group> {
   /// Whether all who read it have ended the round that had the next slot before. Only theirs is looked at: a counter
   /// that others read is slow to advance.
   bool make_room() {
-    if (const int reader = slot_readers_[shared_ % board::capacity]; reader >= 0) {
+    if (const int reader = slot_readers_[place_of(shared_)]; reader >= 0) {
       std::uint64_t& ended = ended_[static_cast<std::size_t>(reader)];
-      if (shared_ < ended + board::capacity) return true;
+      if (shared_ < ended + ring_) return true;
       ended = boards_[reader].ended.load(std::memory_order_acquire);
       awaited_ = reader;
-      return shared_ < ended + board::capacity;
+      return shared_ < ended + ring_;
     }
     std::uint64_t least = shared_;
     for (int rank = 0; rank < group_->size(); ++rank) {
@@ -248,10 +252,11 @@ class lane_boards : public lane_channels<Group> {
       }
     }
     ended_by_all_ = least;
-    return shared_ < ended_by_all_ + board::capacity;
+    return shared_ < ended_by_all_ + ring_;
   }
 
   board* boards_;
+  std::uint64_t ring_;                // slots of each that are used, a power of two
   std::uint64_t shared_ = 0;          // shared rounds that this rank has ended
   std::uint64_t ended_by_all_ = 0;    // as last seen
   owned_array<std::uint64_t> ended_;  // by each rank, as last seen

@@ -69,15 +69,15 @@ TUTTI_ALWAYS_INLINE inline void gather_what_is_shown(Comm& comm, const buffers<T
                 });
 }
 
-/// A broadcast or scatter in which the root shows its vector, but for its own block if that is at an end.
+/// A broadcast or scatter in which the root shows its vector, or its block to the only one who wants one.
 template <collective C, class A, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void take_what_the_root_shows(Comm& comm, const buffers<T>& memory, std::size_t count,
                                                          std::size_t each, int root, call_site where) {
   const int rank = comm.rank();
   const std::size_t offset = C == collective::scatter ? each * static_cast<std::size_t>(rank) : 0;
-  const std::size_t first = C == collective::scatter && root == 0 ? each : 0;
-  const std::size_t own_at_end = C == collective::scatter && (root == 0 || root + 1 == comm.size()) ? each : 0;
-  const std::size_t shown = count - own_at_end;
+  const bool one_block_shown = C == collective::scatter && comm.size() == 2;
+  const std::size_t shown = one_block_shown ? each : count;
+  const std::size_t first = one_block_shown && root == 0 ? each : 0;
   run_exchanges(comm, make_call<C, A, T, no_operation>(comm, count, root, where),
                 [&](auto& exchange) TUTTI_ALWAYS_INLINE {
                   if (rank == root) {

@@ -91,6 +91,17 @@ using tutti::detail::fewest_exchanging;
 static_assert(fewest_exchanging<collective::allreduce, tutti::naive>() == 3);
 static_assert(fewest_exchanging<collective::allreduce, tutti::flat>() == 2);
 static_assert(fewest_exchanging<collective::gather, tutti::flat>() == 2);
+struct not_of_two {
+  struct reduce : tutti::schedule_for<collective::reduce, tutti::flat> {
+    constexpr bool shared(tutti::place at, int) const { return at.size > 2; }
+  };
+  struct broadcast : tutti::schedule_for<collective::broadcast, tutti::flat> {
+    constexpr bool shared(tutti::place at, int) const { return at.size > 2 || said_at_run_time(); }
+    static bool said_at_run_time() { return true; }
+  };
+};
+static_assert(fewest_exchanging<collective::reduce, not_of_two>() == 3);
+static_assert(fewest_exchanging<collective::broadcast, not_of_two>() == 3);
 
 template <collective C, class A>
 constexpr bool is_star_by = tutti::detail::is_star<C, tutti::schedule_for<C, A>>();

@@ -32,7 +32,7 @@ TUTTI_ALWAYS_INLINE inline void exchange_slots(Comm& comm, const T* in, std::spa
                   });
 }
 
-/// The same among more.
+/// The same among all, or of more elements.
 template <class A, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void take_shown_slots(Comm& comm, const T* in, std::span<T> out, std::size_t each,
                                                  call_site where) {

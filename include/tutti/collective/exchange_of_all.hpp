@@ -62,7 +62,7 @@ constexpr int exchanges_of_all() {
 
 /// Whether the schedule is one shared round between the root and all others: they send it their part, which it takes
 /// in, folded in rank order where the collective folds; or it sends them theirs.
-template <collective C, schedule S>
+template <collective C, schedule S, int Least = 3>
 constexpr bool is_star() {
   constexpr bool to_root = C == collective::gather || C == collective::reduce;
   constexpr bool of_blocks = C == collective::gather || C == collective::scatter;
@@ -71,7 +71,7 @@ constexpr bool is_star() {
   } else {
     bool is = true;
     int turn = 0;
-    for (const int size : {2, 2, 3, 3, 3, 4, 8}) {
+    for (const int size : {Least, Least, 3, 3, 3, 4, 8}) {
       const int root = turn++ % size;
       const S schedule = make_schedule<S>(root);
       is = is && schedule.blocks(size) == (of_blocks ? size : 1);
@@ -114,13 +114,13 @@ constexpr bool can_be_asked() {
     if (!supports<A>(place{0, size})) return false;
   return true;
 }
-template <collective C, class S>
+template <collective C, class S, int Least = 3>
 concept says_before_how_all_exchange = requires {
-  typename std::bool_constant<(static_cast<void>(exchanges_of_all<C, S>()), true)>;
+  typename std::bool_constant<(static_cast<void>(exchanges_of_all<C, S, Least>()), true)>;
 };
-template <collective C, class S>
+template <collective C, class S, int Least = 3>
 concept says_before_whether_it_is_a_star = requires {
-  typename std::bool_constant<(static_cast<void>(is_star<C, S>()), true)>;
+  typename std::bool_constant<(static_cast<void>(is_star<C, S, Least>()), true)>;
 };
 
 /// How many exchanges the collective by A is.
@@ -144,17 +144,18 @@ constexpr bool may_be_star() {
 /// The most bytes of the whole vector: with more it makes no difference.
 inline constexpr std::size_t most_shown_bytes = 32'768;
 
-/// The fewest ranks among whom it is that: two send messages where a round of two is not shared.
+/// The fewest ranks among whom it is that: not two where they do something else, or send messages.
 template <collective C, class A>
 constexpr int fewest_exchanging() {
   using S = schedule_for<C, A>;
-  if constexpr (rooted<S>) {
-    return 2;
-  } else if constexpr (supports<A>(place{0, 2})) {
-    return exchanges_of_all<C, S, 2>() == exchanges_of_all<C, S>() ? 2 : 3;
-  } else {
+  if constexpr (!supports<A>(place{0, 2})) {
     return 3;
+  } else if constexpr (rooted<S>) {
+    if constexpr (says_before_whether_it_is_a_star<C, S, 2>) return is_star<C, S, 2>() ? 2 : 3;
+  } else if constexpr (says_before_how_all_exchange<C, S, 2>) {
+    return exchanges_of_all<C, S, 2>() == exchanges_of_all<C, S>() ? 2 : 3;
   }
+  return 3;
 }
 
 /// Whether a call of so many bytes is one here. What is `overwritten` has to fit where it is copied; in the executor it
@@ -163,8 +164,8 @@ template <collective C, class A, class Comm>
 TUTTI_ALWAYS_INLINE inline bool are_shown(const Comm& comm, std::size_t bytes, bool overwritten = false) {
   constexpr std::size_t most = std::min<std::size_t>(most_shown_bytes, Comm::lane_type::shown_bytes);
   constexpr std::size_t most_copied = std::min<std::size_t>(most, Comm::transport_type::copy_bytes);
-  return bytes <= (overwritten ? most_copied : most) && comm.size() <= most_exchanging &&
-         comm.size() >= fewest_exchanging<C, A>();
+  constexpr int fewest = fewest_exchanging<C, A>();
+  return bytes <= (overwritten ? most_copied : most) && comm.size() <= most_exchanging && comm.size() >= fewest;
 }
 
 /// n elements from each source.

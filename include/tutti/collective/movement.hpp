@@ -32,7 +32,7 @@ TUTTI_ALWAYS_INLINE inline void exchange_blocks(Comm& comm, const buffers<T>& me
                   });
 }
 
-/// The same among more.
+/// The same among all, or of more elements.
 template <class A, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void take_shown_blocks(Comm& comm, const buffers<T>& memory, std::size_t each,
                                                   call_site where) {

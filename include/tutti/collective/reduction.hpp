@@ -51,7 +51,7 @@ TUTTI_ALWAYS_INLINE inline void exchange_reduction(Comm& comm, const buffers<T>&
   lower::finish(memory, result, 0, 2);
 }
 
-/// The same among more, or an allreduce of two exchanges.
+/// The same among all, or of more elements, or an allreduce of two exchanges.
 template <collective C, class A, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void fold_what_is_shown(Comm& comm, const buffers<T>& memory, std::size_t count, Op op,
                                                    std::span<T> result, call_site where) {

@@ -44,6 +44,10 @@ TEST_CASE("more bytes than can be counted are refused before the system is asked
   CHECK(refusal([] { tutti::owned_array<large> array(SIZE_MAX / 2); }) ==
         "the system refused " + all + " bytes of memory for " + std::string(tutti::type_name<large>()) +
             ": out of resources");
+  // Rounded up to whole cache lines, so many bytes are few.
+  CHECK(refusal([] {
+          tutti::owned_array<std::uint64_t> array(SIZE_MAX / 8);
+        }).starts_with("the system refused " + std::to_string(SIZE_MAX - 7) + " bytes of memory for "));
   const std::string most = std::to_string(SIZE_MAX - 63);
   CHECK(refusal([] {
           tutti::arena().take(SIZE_MAX - 63);

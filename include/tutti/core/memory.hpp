@@ -50,8 +50,8 @@ template <class T>
 T* make_apart(std::size_t count) {
   if (count == 0) return nullptr;
   const std::size_t bytes = bytes_for<T>(count);
-  const std::size_t whole =
-      bytes > SIZE_MAX - apart_bytes ? bytes : (bytes + apart_bytes - 1) / apart_bytes * apart_bytes;
+  if (bytes > PTRDIFF_MAX) throw std::bad_alloc();  // rounded up it might be few
+  const std::size_t whole = (bytes + apart_bytes - 1) / apart_bytes * apart_bytes;
   T* const objects = static_cast<T*>(::operator new(whole, alignment_apart<T>));
   std::size_t made = 0;
   try {

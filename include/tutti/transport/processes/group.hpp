@@ -91,7 +91,7 @@ class processes_group : public processes_membership {
     std::uint64_t hash = 1;
     for (const std::uint64_t part :
          {sizeof(shared_head), sizeof(shared_rank), sizeof(failure_record::note), sizeof(channel), sizeof(board),
-          shown_copy_bytes, std::size_t{channel::capacity}, std::size_t{board::capacity}})
+          shown_copy_bytes, std::size_t{channel::capacity}, board::used_among(2), board::used_among(3)})
       hash = (hash ^ part) * 1099511628211ULL;
     return hash;
   }

@@ -121,7 +121,7 @@ struct archetype_sharing_lane : archetype_lane<>, archetype_shown_bytes<Missing>
   const std::byte* look(int, std::size_t) requires(Missing != 4) { return nullptr; }
   void claim_shared() requires(Missing != 5) {}
   void release_shared() requires(Missing != 6) {}
-  void end_shared() requires(Missing != 7) {}
+  void end_shared(bool) requires(Missing != 7) {}
 };
 static_assert(tutti::sharing_lane<archetype_sharing_lane<>> && !tutti::viewing_lane<archetype_sharing_lane<>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<1>>);
@@ -251,7 +251,7 @@ TEST_CASE("the archetypes do what is asked of them, which is nothing") {
   CHECK(sharing.look(0, 0) == nullptr);
   sharing.claim_shared();
   sharing.release_shared();
-  sharing.end_shared();
+  sharing.end_shared(true);
   archetype_timed_lane{}.folded(0);
   archetype_transport<> transport;
   CHECK(transport.rank() == 0);

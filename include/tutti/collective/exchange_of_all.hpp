@@ -174,6 +174,12 @@ TUTTI_ALWAYS_INLINE inline void copy_one_after_the_other(T* to, const T* const* 
   for (int i = 0; i < sources; ++i) copy_elements(to + n * static_cast<std::size_t>(i), source[i], n, false);
 }
 
+enum class which_round { only, first, last };
+
+/// In the last of two rounds up to so many bytes are copied, which nobody waits for the others to read: they have just
+/// been written, so that the others have to fetch either.
+inline constexpr std::size_t most_copied_at_last = 512;
+
 /// The exchanges of one call.
 template <class Comm>
 class exchange_of_all {
@@ -185,10 +191,11 @@ class exchange_of_all {
   /// have come: of each other rank, where the element `wanted(rank)` of its vector is. What is `overwritten` by that is
   /// copied before; the rest must stay as it is until the call ends, but that this rank may overwrite what one other
   /// alone reads when that one has shown something in a later round.
-  template <class T, class Wanted, class Take>
+  template <which_round Which = which_round::only, class T, class Wanted, class Take>
   TUTTI_ALWAYS_INLINE void round(const T* data, std::size_t n, std::size_t origin, bool overwritten, Wanted&& wanted,
                                  Take&& take) {
-    constexpr std::size_t most_copied = Comm::transport_type::exchange_copy_bytes;
+    constexpr std::size_t most_copied =
+        Which == which_round::last ? most_copied_at_last : Comm::transport_type::exchange_copy_bytes;
     const bool copy = show(-1, data, n, origin, overwritten || n * sizeof(T) <= most_copied);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
     // Who looks at once takes away the lines that the others are about to write.
@@ -198,13 +205,13 @@ class exchange_of_all {
     look_at_all<T>(source, wanted);
     take(source);
     lane_.release_shared();
-    lane_.end_shared();
+    lane_.end_shared(Which != which_round::first);
   }
   /// Shows the root n elements, which begin `origin` elements into this rank's vector.
   template <class T>
   TUTTI_ALWAYS_INLINE void send_to_root(int root, const T* data, std::size_t n, std::size_t origin) {
     lane_.publish_to(root, show(root, data, n, origin, n * sizeof(T) <= Comm::transport_type::copy_bytes));
-    lane_.end_shared();
+    lane_.end_shared(true);
   }
   /// Calls `take(source)` on the root when all have shown it n elements: of each other rank, where the element
   /// `wanted(rank)` of its vector is.
@@ -217,14 +224,14 @@ class exchange_of_all {
     look_at_all<T>(source, wanted);
     take(source);
     lane_.release_shared();
-    lane_.end_shared();
+    lane_.end_shared(true);
   }
   /// The root shows all others n elements, which begin `origin` elements into its vector.
   template <class T>
   TUTTI_ALWAYS_INLINE void send_to_all(const T* data, std::size_t n, std::size_t origin) {
     const bool copy = show(-1, data, n, origin, n * sizeof(T) <= Comm::transport_type::copy_bytes);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
-    lane_.end_shared();
+    lane_.end_shared(true);
   }
   /// Calls `take(source)` when the root has shown n elements: where the element `wanted` of its vector is.
   template <class T, class Take>
@@ -235,7 +242,7 @@ class exchange_of_all {
     lane_.claim_shared();
     take(from);
     lane_.release_shared();
-    lane_.end_shared();
+    lane_.end_shared(true);
   }
   TUTTI_ALWAYS_INLINE void end() {
     while (!lane_.settled()) wait_();

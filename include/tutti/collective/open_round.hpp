@@ -65,7 +65,7 @@ class open_round {
     locals_.apply(memory_->storage, memory_->op);
     if constexpr (sharing_lane<L>) {
       if (shared_) {
-        lane.end_shared();
+        lane.end_shared(true);
         shared_ = false;
       }
     }

@@ -64,7 +64,7 @@ TUTTI_ALWAYS_INLINE inline void fold_what_is_shown(Comm& comm, const buffers<T>&
   const std::size_t n = by_blocks ? layout(count, size).size(rank) : result.size();
   T* const own = by_blocks ? result.data() + offset : result.data();
   run_exchanges(comm, make_call<C, A, T, Op>(comm, count, -1, where), [&](auto& exchange) TUTTI_ALWAYS_INLINE {
-    exchange.round(
+    exchange.template round<by_blocks ? which_round::first : which_round::only>(
         memory.in, count, 0, first == collective::allreduce && memory.in == memory.out, [=](int) { return offset; },
         [&](const T** source) TUTTI_ALWAYS_INLINE {
           auto fold = lower::fold(std::move(op), size);
@@ -73,7 +73,7 @@ TUTTI_ALWAYS_INLINE inline void fold_what_is_shown(Comm& comm, const buffers<T>&
         });
     if constexpr (by_blocks) {
       const layout blocks(count, size);
-      exchange.round(
+      exchange.template round<which_round::last>(
           static_cast<const T*>(own), n, offset, false, [&](int peer) { return blocks.offset(peer); },
           [&](const T** source) TUTTI_ALWAYS_INLINE {
             for (int of = 0; of < size; ++of)

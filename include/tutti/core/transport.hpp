@@ -108,7 +108,8 @@ concept writing_lane = lane<L> && requires(L& l, int peer, std::byte* to, const 
 /// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not
 /// published.
 /// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
-/// - `end_shared()`: this rank has ended the round. Every rank ends every shared round.
+/// - `end_shared(alone)`: this rank has ended the round. Every rank ends every shared round. Not `alone`: in the next
+///   round of the call every rank looks at every other, which says the same.
 template <class L>
 concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data, std::size_t bytes) {
   { L::shown_bytes } -> std::convertible_to<std::size_t>;
@@ -119,7 +120,7 @@ concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data
   { l.look(peer, bytes) } -> std::same_as<const std::byte*>;
   l.claim_shared();
   l.release_shared();
-  l.end_shared();
+  l.end_shared(true);
 };
 
 /// A lane that models time, and is told what a rank does with what has arrived.

@@ -147,7 +147,7 @@ class lane_boards : public lane_channels<Group> {
     }
   }
 
-  void end_shared() {
+  void end_shared(bool alone) {
     // A rank that has published in this round has ended all rounds before it.
     const bool exchanged = looked_ == group_->size() - 1;
     ahead_ = looked_ == 0;
@@ -155,7 +155,7 @@ class lane_boards : public lane_channels<Group> {
     ++shared_;
     looked_ = 0;
     published_ = false;
-    if (!std::exchange(looked_at_direct_, false) && place_of(2 * shared_) != 0) return;
+    if (!(std::exchange(looked_at_direct_, false) && alone) && place_of(2 * shared_) != 0) return;
     TUTTI_FAULT_POINT("board.end");
     boards_[rank_].ended.store(shared_, std::memory_order_release);
     TUTTI_FAULT_POINT("board.ended");
@@ -172,7 +172,7 @@ class lane_boards : public lane_channels<Group> {
     TUTTI_FAULT_POINT("board.settle");
     while (!readers_.empty()) {
       const auto [reader, round] = readers_.back();
-      if (boards_[reader].ended.load(std::memory_order_acquire) <= round) {
+      if (round >= ended_by_all_ && boards_[reader].ended.load(std::memory_order_acquire) <= round) {
         awaited_ = reader;
         return false;
       }

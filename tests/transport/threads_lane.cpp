@@ -211,6 +211,46 @@ TEST_CASE("memory that is sent without a copy is the sender's again only when it
   CHECK(ranks[0].settled());
 }
 
+TEST_CASE(
+    "what is shown without a copy is so too, whatever else was looked at, and once all have shown a later round") {
+  const deadline limit(60s);
+  const bytes data = message(3, 10000);
+  const bytes small = message(4, 8);
+  for (const bool all : {false, true}) {
+    CAPTURE(all);
+    ends ranks(3);
+    CHECK(ranks[0].publish(2, data.data(), data.size(), 0, false));
+    ranks[0].publish_to(2, false);
+    for (int rank = 0; rank < 3; ++rank)
+      if (rank != 2) ranks[rank].end_shared(true);
+    CHECK(ranks[2].look(0, 0) == data.data());
+    ranks[2].claim_shared();
+    CHECK_FALSE(ranks[0].settled());
+    // The others show something in the next round: one of them twice looked at, or either.
+    CHECK(ranks[1].publish(0, small.data(), small.size(), 0, true));
+    ranks[1].publish_to(0, true);
+    CHECK(ranks[0].look(1, 0) != nullptr);
+    if (all) {
+      ranks[2].release_shared();
+      ranks[2].end_shared(false);
+      CHECK_FALSE(ranks[0].settled());
+      CHECK(ranks[2].publish(0, small.data(), small.size(), 0, true));
+      ranks[2].publish_to(0, true);
+      CHECK(ranks[0].look(2, 0) != nullptr);
+    } else {
+      CHECK(ranks[0].look(1, 4) != nullptr);
+    }
+    ranks[0].claim_shared();
+    ranks[0].release_shared();
+    ranks[0].end_shared(true);
+    CHECK(ranks[0].settled() == all);
+    if (all) continue;
+    ranks[2].release_shared();
+    ranks[2].end_shared(true);
+    CHECK(ranks[0].settled());
+  }
+}
+
 TEST_CASE("a message of another size is a schedule that does not fit together") {
   ends ranks(2);
   const bytes data = message(3, 8);

@@ -174,6 +174,7 @@ TUTTI_ALWAYS_INLINE inline void copy_one_after_the_other(T* to, const T* const* 
   for (int i = 0; i < sources; ++i) copy_elements(to + n * static_cast<std::size_t>(i), source[i], n, false);
 }
 
+/// The first of two is followed by the last.
 enum class which_round { only, first, last };
 
 /// In the last of two rounds up to so many bytes are copied, which nobody waits for the others to read: they have just
@@ -196,6 +197,7 @@ class exchange_of_all {
                                  Take&& take) {
     constexpr std::size_t most_copied =
         Which == which_round::last ? most_copied_at_last : Comm::transport_type::exchange_copy_bytes;
+    static_assert(most_copied <= Comm::transport_type::copy_bytes);
     const bool copy = show(-1, data, n, origin, overwritten || n * sizeof(T) <= most_copied);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
     // Who looks at once takes away the lines that the others are about to write.

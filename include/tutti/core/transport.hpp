@@ -108,8 +108,10 @@ concept writing_lane = lane<L> && requires(L& l, int peer, std::byte* to, const 
 /// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not
 /// published.
 /// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
-/// - `end_shared(alone)`: this rank has ended the round. Every rank ends every shared round. Not `alone`: in the next
-///   round of the call every rank looks at every other, which says the same.
+/// - `end_shared(alone)`: this rank has ended the round. Every rank ends every shared round. Not `alone`: the next
+/// round
+///   is a shared one of the same call in which every rank looks at every other, which says the same; nobody asks
+///   whether what it has shown is settled before.
 template <class L>
 concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data, std::size_t bytes) {
   { L::shown_bytes } -> std::convertible_to<std::size_t>;

@@ -106,8 +106,9 @@ struct board {
 
   message_slot slots[capacity];
   // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told twice in a ring only, unless
-  // it read the memory of others, who then wait for it: a line that others read is slow to write. Who waits for a slot
-  // to be free is so far ahead that this rank has several rounds to end before it needs anything.
+  // it read the memory of others, who then wait for it, and does not show them something in the next round: a line that
+  // others read is slow to write. Who waits for a slot to be free is so far ahead that this rank has several rounds to
+  // end before it needs anything.
   alignas(64) std::atomic<std::uint64_t> ended{0};
   // Not 0 while it reads memory of others.
   alignas(64) std::atomic<std::uint64_t> claimed{0};

@@ -100,7 +100,10 @@ class lane_boards : public lane_channels<Group> {
     if (s.where != 0 && s.direct() && this->has_withdrawn(peer)) [[unlikely]]
       return nullptr;
     TUTTI_FAULT_POINT("board.arrived");
-    ++looked_;
+    if (peer != last_looked_at_) {  // a message of several steps is looked at for each
+      ++looked_;
+      last_looked_at_ = peer;
+    }
     looked_at_direct_ |= s.direct();
     if (s.to_time()) [[unlikely]] {
       to_time_ = true;
@@ -154,6 +157,7 @@ class lane_boards : public lane_channels<Group> {
     if (exchanged) ended_by_all_ = shared_;
     ++shared_;
     looked_ = 0;
+    last_looked_at_ = -1;
     published_ = false;
     if (!(std::exchange(looked_at_direct_, false) && alone) && place_of(2 * shared_) != 0) return;
     TUTTI_FAULT_POINT("board.end");
@@ -262,6 +266,7 @@ class lane_boards : public lane_channels<Group> {
   owned_array<std::uint64_t> ended_;  // by each rank, as last seen
   int slot_readers_[board::capacity];
   int looked_ = 0;  // at how many ranks' boards in this round
+  int last_looked_at_ = -1;
   bool looked_at_direct_ = false;
   bool to_time_ = false;    // what is looked at
   bool two_lines_ = false;  // what is looked at in this round takes more than a slot's first line

@@ -19,7 +19,7 @@ namespace tutti::detail {
 /// naming them and what they are for; std::bad_alloc only where there is no memory for the text of the error either.
 template <class Make>
 auto allocating(std::size_t bytes, std::string_view purpose, Make&& make) {
-  if (bytes == SIZE_MAX) refuse_memory(bytes, purpose);  // of more there is no number
+  if (bytes > PTRDIFF_MAX) refuse_memory(bytes, purpose);  // there is no such object; rounded up it might be small
   try {
     return make();
   } catch (const std::bad_alloc&) {
@@ -45,12 +45,12 @@ void destroy_apart(T* objects, std::size_t count) noexcept {
   while (count > 0) objects[--count].~T();
   ::operator delete(static_cast<void*>(objects), alignment_apart<T>);
 }
-/// So many objects, zero or default, in cache lines that hold nothing else; null for none.
+/// So many objects, zero or default, in cache lines that hold nothing else; null for none. By way of `allocating`,
+/// which refuses more bytes than there can be.
 template <class T>
 T* make_apart(std::size_t count) {
   if (count == 0) return nullptr;
   const std::size_t bytes = bytes_for<T>(count);
-  if (bytes > PTRDIFF_MAX) throw std::bad_alloc();  // rounded up it might be few
   const std::size_t whole = (bytes + apart_bytes - 1) / apart_bytes * apart_bytes;
   T* const objects = static_cast<T*>(::operator new(whole, alignment_apart<T>));
   std::size_t made = 0;

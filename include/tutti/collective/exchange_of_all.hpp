@@ -22,18 +22,20 @@ namespace tutti::detail {
 
 /// Not among more ranks than these.
 inline constexpr int most_exchanging = 64;
+/// Schedules are asked what they do among so many ranks, which are taken for any number from the least on.
+template <int Least>
+inline constexpr int sizes_asked[] = {Least, 4, 8};
+
 /// How many exchanges in shared rounds the schedule is: one, as the collective is; two, of which the first gives each
-/// rank the fold of its block and the second gives it to all; or none. It is asked what it does among so many ranks,
-/// which are taken for any number.
+/// rank the fold of its block and the second gives it to all; or none.
 template <collective C, schedule S, int Least = 3>
 constexpr int exchanges_of_all() {
-  constexpr int sizes_asked[] = {Least, 4, 8};
   if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
     return 0;
   } else {
     const S schedule{};
     const auto rounds_are = [&](int rounds) {
-      for (const int size : sizes_asked) {
+      for (const int size : sizes_asked<Least>) {
         for (int rank = 0; rank < size; ++rank) {
           const place at{rank, size};
           if (schedule.rounds(at) != rounds) return false;
@@ -44,13 +46,13 @@ constexpr int exchanges_of_all() {
       return true;
     };
     if (rounds_are(1)) {
-      for (const int size : sizes_asked)
+      for (const int size : sizes_asked<Least>)
         if (!is_exchange<C>(schedule, size, 0)) return 0;
       return 1;
     }
     if constexpr (C == collective::allreduce) {
       if (!rounds_are(2)) return 0;
-      for (const int size : sizes_asked)
+      for (const int size : sizes_asked<Least>)
         if (!is_exchange<collective::reduce_scatter>(schedule, size, 0) ||
             !is_exchange<collective::allgather>(schedule, size, 1))
           return 0;
@@ -108,9 +110,9 @@ inline constexpr bool shows_elements =
     sharing_lane<typename Comm::lane_type> && !hosted_transport<typename Comm::transport_type> && alignof(T) <= 32;
 
 /// Whether the algorithm can be asked, while the program is compiled, what it does among the numbers of ranks here.
-template <class A>
+template <class A, int Least = 3>
 constexpr bool can_be_asked() {
-  for (const int size : {3, 4, 8})
+  for (const int size : sizes_asked<Least>)
     if (!supports<A>(place{0, size})) return false;
   return true;
 }
@@ -144,11 +146,12 @@ constexpr bool may_be_star() {
 /// The most bytes of the whole vector: with more it makes no difference.
 inline constexpr std::size_t most_shown_bytes = 32'768;
 
-/// The fewest ranks among whom it is that: not two where they do something else, or send messages.
+/// The fewest ranks among whom the exchanges, or the star, of the collective by A are so too: three where two do
+/// something else, or send messages.
 template <collective C, class A>
 constexpr int fewest_exchanging() {
   using S = schedule_for<C, A>;
-  if constexpr (!supports<A>(place{0, 2})) {
+  if constexpr (!can_be_asked<A, 2>()) {
     return 3;
   } else if constexpr (rooted<S>) {
     if constexpr (says_before_whether_it_is_a_star<C, S, 2>) return is_star<C, S, 2>() ? 2 : 3;

@@ -108,9 +108,8 @@ concept writing_lane = lane<L> && requires(L& l, int peer, std::byte* to, const 
 /// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not
 /// published.
 /// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
-/// - `end_shared(alone)`: this rank has ended the round. Every rank ends every shared round. Not `alone`: the next
-/// round
-///   is a shared one of the same call in which every rank looks at every other, which says the same; nobody asks
+/// - `end_shared(alone)`: this rank has ended the round. Every rank ends every shared round. Not `alone`: the next one
+///   is a shared round of the same call in which every rank looks at every other, which says the same; nobody asks
 ///   whether what it has shown is settled before.
 template <class L>
 concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data, std::size_t bytes) {

@@ -159,7 +159,9 @@ class lane_boards : public lane_channels<Group> {
     looked_ = 0;
     last_looked_at_ = -1;
     published_ = false;
-    if (!(std::exchange(looked_at_direct_, false) && alone) && place_of(2 * shared_) != 0) return;
+    const bool half_a_ring = (shared_ & (ring_ / 2 - 1)) == 0;
+    const bool is_awaited = std::exchange(looked_at_direct_, false) && alone;
+    if (!is_awaited && !half_a_ring) return;
     TUTTI_FAULT_POINT("board.end");
     boards_[rank_].ended.store(shared_, std::memory_order_release);
     TUTTI_FAULT_POINT("board.ended");

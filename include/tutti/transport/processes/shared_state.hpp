@@ -4,6 +4,7 @@
 // What lies in the segment for each group: the whole, or some of its ranks.
 
 #include <tutti/core/fault_point.hpp>
+#include <tutti/core/memory.hpp>
 #include <tutti/core/process.hpp>
 #include <tutti/core/wait.hpp>
 #include <tutti/transport/call_log.hpp>
@@ -28,7 +29,7 @@ inline constexpr int most_lanes = 128;
 enum class rank_stage : std::uint32_t { absent, attached, left, gone };
 
 /// What the others may know of one rank.
-struct alignas(128) shared_rank {
+struct alignas(apart_bytes) shared_rank {
   basic_doorbell<sharers::processes> bell;  // the whole's is used in all groups
   alignas(64) std::atomic<rank_stage> stage{rank_stage::absent};
   departure unwound;  // it has left a subgroup while an exception passed

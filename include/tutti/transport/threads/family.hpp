@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tutti/core/memory.hpp>
 #include <tutti/core/owned_array.hpp>
 #include <tutti/core/wait.hpp>
 
@@ -14,7 +15,7 @@ namespace tutti::detail {
 class threads_group;
 
 /// What a rank of the whole has in common in all groups that it is in.
-struct alignas(128) threads_rank {
+struct alignas(apart_bytes) threads_rank {
   doorbell bell;
   alignas(64) std::atomic<int> next_group{1};
   bool unwinding = false;  // an end of a group went while an exception passed, and nobody knows yet how far it goes

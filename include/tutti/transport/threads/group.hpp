@@ -32,7 +32,7 @@
 namespace tutti::detail {
 
 /// What the others may know of one rank.
-struct alignas(128) rank_state {
+struct alignas(apart_bytes) rank_state {
   /// Its way through a group. In the whole it is there from the beginning, and leaves when its function has returned or
   /// thrown. It leaves a subgroup when its end goes; while an exception passes it is only about to.
   enum stages : unsigned char { absent, present, unwinding, left };

@@ -180,9 +180,13 @@ TUTTI_ALWAYS_INLINE inline void copy_one_after_the_other(T* to, const T* const* 
 /// The first of two is followed by the last.
 enum class which_round { only, first, last };
 
-/// In the last of two rounds up to so many bytes are copied, which nobody waits for the others to read: they have just
-/// been written, so that the others have to fetch either.
-inline constexpr std::size_t most_copied_at_last = 512;
+/// Up to so many bytes are copied in a round, and nobody waits for the others to read them. To wait where one round is
+/// all costs about as much as another round. The first of two needs no waiting: who takes part in the last has read
+/// what was shown in it. What is shown in the last has just been written, so that the others have to fetch either.
+template <class Transport>
+constexpr std::size_t most_copied(which_round which) {
+  return which == which_round::first ? Transport::exchange_copy_bytes : which == which_round::only ? 256 : 2048;
+}
 
 /// The exchanges of one call.
 template <class Comm>
@@ -198,10 +202,9 @@ class exchange_of_all {
   template <which_round Which = which_round::only, class T, class Wanted, class Take>
   TUTTI_ALWAYS_INLINE void round(const T* data, std::size_t n, std::size_t origin, bool overwritten, Wanted&& wanted,
                                  Take&& take) {
-    constexpr std::size_t most_copied =
-        Which == which_round::last ? most_copied_at_last : Comm::transport_type::exchange_copy_bytes;
-    static_assert(most_copied <= Comm::transport_type::copy_bytes);
-    const bool copy = show(-1, data, n, origin, overwritten || n * sizeof(T) <= most_copied);
+    constexpr std::size_t copied = most_copied<typename Comm::transport_type>(Which);
+    static_assert(copied <= Comm::transport_type::copy_bytes);
+    const bool copy = show(-1, data, n, origin, overwritten || n * sizeof(T) <= copied);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
     // Who looks at once takes away the lines that the others are about to write.
     cpu_pause();

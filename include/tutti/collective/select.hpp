@@ -46,8 +46,8 @@ template <class Predicted, class S>
                   : one_way && c.fan_in > 1 ? parameters.gathered_byte
                                             : parameters.byte;
     if (whole_vector<S> && !one_way && parameters.vectors != 0) {
-      const double vectors = c.fan_in / parameters.vectors;
-      byte *= 1 + vectors * vectors;
+      const double others = (c.fan_in - 1) / parameters.vectors;
+      byte *= 1 + others * others;
     }
     return {c.rounds * ((one_way ? parameters.one_way : parameters.round) + c.fan_in * parameters.message),
             (static_cast<double>(c.received) * byte + static_cast<double>(c.folds) * parameters.fold) / blocks, 0, 0};

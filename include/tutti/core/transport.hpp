@@ -142,7 +142,8 @@ struct cost_parameters {
   double one_way = 0;
   double copied_byte = 0;    ///< one byte of several such rounds, in which messages are copied before they are moved
   double gathered_byte = 0;  ///< one byte of one such round, which several senders fill at the same time
-  /// So many whole vectors that a rank takes in at once, as all others do, double what a byte costs; 0: none do.
+  /// So many whole vectors beside the first that a rank takes in at once, as all others do, double what a byte costs;
+  /// 0: none do.
   double vectors = 0;
 };
 

@@ -65,7 +65,7 @@ class processes {
   /// As between threads, but that a byte is copied twice. `crowded`: there are fewer processors than ranks.
   static cost_parameters costs_where(bool crowded) {
     if (crowded) return {4e-6, 30e-9, 0.1e-9, 0.0003e-9};
-    return {600e-9, 30e-9, 0.1e-9, 0.0003e-9, 130e-9, 0.1e-9, 0.07e-9, 11};
+    return {600e-9, 30e-9, 0.1e-9, 0.002e-9, 130e-9, 0.1e-9, 0.07e-9, 10};
   }
 
  private:

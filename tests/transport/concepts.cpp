@@ -122,6 +122,7 @@ struct archetype_sharing_lane : archetype_lane<>, archetype_shown_bytes<Missing>
   void claim_shared() requires(Missing != 5) {}
   void release_shared() requires(Missing != 6) {}
   void end_shared(bool) requires(Missing != 7) {}
+  bool crowded() requires(Missing != 10) { return false; }
 };
 static_assert(tutti::sharing_lane<archetype_sharing_lane<>> && !tutti::viewing_lane<archetype_sharing_lane<>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<1>>);
@@ -133,6 +134,7 @@ static_assert(!tutti::sharing_lane<archetype_sharing_lane<6>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<7>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<8>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<9>>);
+static_assert(!tutti::sharing_lane<archetype_sharing_lane<10>>);
 
 struct always_has_room : archetype_sharing_lane<> {
   void publish(int, const std::byte*, std::size_t, std::size_t, bool) {}
@@ -252,6 +254,7 @@ TEST_CASE("the archetypes do what is asked of them, which is nothing") {
   sharing.claim_shared();
   sharing.release_shared();
   sharing.end_shared(true);
+  CHECK_FALSE(sharing.crowded());
   archetype_timed_lane{}.folded(0);
   archetype_transport<> transport;
   CHECK(transport.rank() == 0);

@@ -166,9 +166,9 @@ constexpr int fewest_exchanging() {
 template <collective C, class A, class Comm>
 TUTTI_ALWAYS_INLINE inline bool are_shown(const Comm& comm, std::size_t bytes, bool overwritten = false) {
   constexpr std::size_t most = std::min<std::size_t>(most_shown_bytes, Comm::lane_type::shown_bytes);
-  constexpr std::size_t most_copied = std::min<std::size_t>(most, Comm::transport_type::copy_bytes);
+  constexpr std::size_t most_overwritten = std::min<std::size_t>(most, Comm::transport_type::copy_bytes);
   constexpr int fewest = fewest_exchanging<C, A>();
-  return bytes <= (overwritten ? most_copied : most) && comm.size() <= most_exchanging && comm.size() >= fewest;
+  return bytes <= (overwritten ? most_overwritten : most) && comm.size() <= most_exchanging && comm.size() >= fewest;
 }
 
 /// n elements from each source.
@@ -181,11 +181,13 @@ TUTTI_ALWAYS_INLINE inline void copy_one_after_the_other(T* to, const T* const* 
 enum class which_round { only, first, last };
 
 /// Up to so many bytes are copied in a round, and nobody waits for the others to read them. To wait where one round is
-/// all costs about as much as another round. The first of two needs no waiting: who takes part in the last has read
-/// what was shown in it. What is shown in the last has just been written, so that the others have to fetch either.
+/// all costs about as much as another round, and where ranks share processors a turn of each. The first of two needs no
+/// waiting: who takes part in the last has read what was shown in it. What is shown in the last has just been written,
+/// so that the others have to fetch either.
 template <class Transport>
-constexpr std::size_t most_copied(which_round which) {
-  return which == which_round::first ? Transport::exchange_copy_bytes : which == which_round::only ? 256 : 2048;
+constexpr std::size_t most_copied(which_round which, bool crowded) {
+  if (which == which_round::first) return Transport::exchange_copy_bytes;
+  return which == which_round::only && !crowded ? 256 : 2048;
 }
 
 /// The exchanges of one call.
@@ -202,8 +204,9 @@ class exchange_of_all {
   template <which_round Which = which_round::only, class T, class Wanted, class Take>
   TUTTI_ALWAYS_INLINE void round(const T* data, std::size_t n, std::size_t origin, bool overwritten, Wanted&& wanted,
                                  Take&& take) {
-    constexpr std::size_t copied = most_copied<typename Comm::transport_type>(Which);
-    static_assert(copied <= Comm::transport_type::copy_bytes);
+    using transport = typename Comm::transport_type;
+    static_assert(most_copied<transport>(Which, false) <= transport::copy_bytes);
+    const std::size_t copied = most_copied<transport>(Which, lane_.crowded());
     const bool copy = show(-1, data, n, origin, overwritten || n * sizeof(T) <= copied);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });
     // Who looks at once takes away the lines that the others are about to write.

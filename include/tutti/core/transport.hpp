@@ -99,14 +99,13 @@ concept writing_lane = lane<L> && requires(L& l, int peer, std::byte* to, const 
 /// every rank.
 ///
 /// - `publish(reader, data, bytes, origin, copy)`: shows the bytes `[origin, origin + bytes)` of this rank's vector to
-/// one
-///   rank, or to several (-1); false while there is no room. `publish_to(reader, copy)`: that rank will read it;
+///   one rank, or to several (-1); false while there is no room. `publish_to(reader, copy)`: that rank will read it;
 ///   without `copy` until then the bytes stay.
 /// - `L::shown_bytes`: vectors of more bytes than this have no shared rounds; `shows(data, bytes)`: whether others can
-///   read these bytes where they are: if not, they are published with `copy`.
+///   read these bytes where they are: if not, they are published with `copy`. `crowded()`: whether ranks share
+///   processors, so that to wait for the others costs a turn of each.
 /// - `expect(peer, bytes)`: a hint that the peer's part, of about that size, will be looked for soon.
-/// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not
-/// published.
+/// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not published.
 /// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
 /// - `end_shared(alone)`: this rank has ended the round. Every rank ends every shared round. Not `alone`: the next one
 ///   is a shared round of the same call in which every rank looks at every other, which says the same; nobody asks
@@ -114,6 +113,7 @@ concept writing_lane = lane<L> && requires(L& l, int peer, std::byte* to, const 
 template <class L>
 concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data, std::size_t bytes) {
   { L::shown_bytes } -> std::convertible_to<std::size_t>;
+  { l.crowded() } -> std::same_as<bool>;
   { l.shows(data, bytes) } -> std::same_as<bool>;
   { l.publish(peer, data, bytes, bytes, true) } -> std::same_as<bool>;
   l.publish_to(peer, true);
@@ -154,9 +154,8 @@ struct cost_parameters {
 /// - `costs()`: the same on every rank.
 /// - `T::pack_bytes`: messages of several pieces up to this size travel as one; the same on every rank.
 /// - `T::copy_bytes`: up to this size it is better to copy a message away than to wait for its receiver, where the
-/// sender
-///   has nothing to wait for; `T::exchange_copy_bytes`: the same where it waits for others anyway; for so few bytes
-///   there is always room.
+///   sender has nothing to wait for; `T::exchange_copy_bytes`: the same where it waits for others anyway; for so few
+///   bytes there is always room.
 /// - `timeout(limit)`: how long a rank may wait within one collective; zero means for ever.
 /// - `check()`: throws what the group failed of, if it failed.
 /// - `abort(text)`: fails the group with `peer_failed` of this rank, in which every rank finds the text. From any

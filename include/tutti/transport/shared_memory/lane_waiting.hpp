@@ -39,6 +39,8 @@ class lane_waiting {
     }
   }
 
+  bool crowded() const { return policy_.crowded; }
+
   void glance() {
     group_->check();
     if (++glances_ % 64 != 0) return;

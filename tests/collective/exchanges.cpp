@@ -279,12 +279,12 @@ void exchange_all_vectors(Comm& comm) {
   using transport = typename Comm::transport_type;
   using tutti::detail::most_copied, tutti::detail::which_round;
   constexpr std::size_t alone = most_copied<transport>(which_round::only, false) / size_of_each;
-  constexpr std::size_t crowded = most_copied<transport>(which_round::only, true) / size_of_each;
   const std::size_t blocks = ranks * (most_copied<transport>(which_round::last, false) / size_of_each);
+  const std::size_t crowded = ranks * (most_copied<transport>(which_round::last, true) / size_of_each);
   std::size_t turn = 0;
   for (const std::size_t n :
        {std::size_t{0}, std::size_t{1}, std::size_t{5}, held, held + 1, two, two + 1, copied, copied + 1, all, all + 1,
-        ranks - 1, alone, alone + 1, crowded, crowded + 1, blocks - 1, blocks, blocks + 1})
+        ranks - 1, alone, alone + 1, blocks - 1, blocks, blocks + 1, crowded, crowded + 1})
     for (int i = 0; i < 40; ++i) exchange_vectors<Algorithm>(comm, n, turn++);
 }
 template <class Comm>

@@ -187,7 +187,8 @@ enum class which_round { only, first, last };
 template <class Transport>
 constexpr std::size_t most_copied(which_round which, bool crowded) {
   if (which == which_round::first) return Transport::exchange_copy_bytes;
-  return which == which_round::only && !crowded ? 256 : 2048;
+  if (crowded) return Transport::copy_bytes;
+  return which == which_round::only ? 256 : 2048;
 }
 
 /// The exchanges of one call.

@@ -20,12 +20,22 @@ bool exchanges(int ranks) {
   return tutti::detail::exchanges(tutti::detail::make_schedule<schedule_for<C, A>>(0), ranks);
 }
 
-template <collective C, class A>
+template <collective C, class A, class Transport = tutti::processes>
 double seconds(int ranks, std::size_t bytes) {
-  using predicted = tutti::communicator<tutti::processes>::predicted_cost;
+  using predicted = typename tutti::communicator<Transport>::predicted_cost;
   using S = schedule_for<C, A>;
-  const auto cost = tutti::detail::predict<predicted, S>(ranks, tutti::processes::costs_where(false));
+  const auto cost = tutti::detail::predict<predicted, S>(ranks, Transport::costs_where(false));
   return tutti::detail::seconds<S>(cost, bytes);
+}
+
+/// From so many bytes on, about, an allreduce goes by blocks.
+template <class Transport>
+std::size_t least_by_blocks(int ranks) {
+  std::size_t bytes = 8;
+  while (seconds<collective::allreduce, tutti::naive, Transport>(ranks, bytes) <=
+         seconds<collective::allreduce, tutti::flat, Transport>(ranks, bytes))
+    bytes += 8 + bytes / 64;
+  return bytes;
 }
 
 }  // namespace
@@ -74,17 +84,23 @@ TEST_CASE("what is to have one order goes to and fro along a tree only where tha
 }
 
 TEST_CASE("an allreduce among many goes by blocks sooner than among few") {
-  const auto least_by_blocks = [](int ranks) {
-    std::size_t bytes = 8;
-    while (seconds<collective::allreduce, tutti::naive>(ranks, bytes) <=
-           seconds<collective::allreduce, tutti::flat>(ranks, bytes))
-      bytes += 8;
-    return bytes;
-  };
-  // As measured: 2.8 and 2.2 us of 512 bytes among 16, 2.7 and 3.0 us of 4096 among 4.
-  CHECK(least_by_blocks(16) > 128);
-  CHECK(least_by_blocks(16) < 512);
-  CHECK(least_by_blocks(8) > 512);
-  CHECK(least_by_blocks(8) < 2048);
-  CHECK(least_by_blocks(4) > 2048);
+  // As measured between threads: 2.0 and 1.7 us of 512 bytes among 16 ranks; 1.3 and 1.6 us of 512 and 2.5 and 1.9 us
+  // of 1024 among 8; 43 and 46 us of 1 MiB between two, 53 and 46 us of 1.25 MiB.
+  using tutti::threads, tutti::processes;
+  CHECK(least_by_blocks<threads>(16) > tutti::detail::message_slot::inline_bytes);
+  CHECK(least_by_blocks<threads>(16) < 512);
+  CHECK(least_by_blocks<threads>(8) > 512);
+  CHECK(least_by_blocks<threads>(8) < 2048);
+  CHECK(least_by_blocks<threads>(4) > 2048);
+  CHECK(least_by_blocks<threads>(2) > 786'432);
+  CHECK(least_by_blocks<threads>(2) < 1'310'720);
+  // Between processes 2.4 and 1.8 us of 512 bytes among 16; 1.5 and 1.5 us among 8; 2.4 and 2.7 us of 4096 among 4; 35
+  // and 32 us of 512 KiB between two.
+  CHECK(least_by_blocks<processes>(16) > 128);
+  CHECK(least_by_blocks<processes>(16) < 512);
+  CHECK(least_by_blocks<processes>(8) > 512);
+  CHECK(least_by_blocks<processes>(8) < 2048);
+  CHECK(least_by_blocks<processes>(4) > 2048);
+  CHECK(least_by_blocks<processes>(2) > 262'144);
+  CHECK(least_by_blocks<processes>(2) < 1'048'576);
 }

@@ -47,7 +47,7 @@ template <class Predicted, class S>
                                             : parameters.byte;
     if (whole_vector<S> && !one_way && parameters.vectors != 0) {
       const double others = (c.fan_in - 1) / parameters.vectors;
-      byte *= 1 + others * others;
+      byte *= 1.01 + others * others;
     }
     return {c.rounds * ((one_way ? parameters.one_way : parameters.round) + c.fan_in * parameters.message),
             (static_cast<double>(c.received) * byte + static_cast<double>(c.folds) * parameters.fold) / blocks, 0, 0};

@@ -103,7 +103,7 @@ concept writing_lane = lane<L> && requires(L& l, int peer, std::byte* to, const 
 ///   without `copy` until then the bytes stay.
 /// - `L::shown_bytes`: vectors of more bytes than this have no shared rounds; `shows(data, bytes)`: whether others can
 ///   read these bytes where they are: if not, they are published with `copy`. `crowded()`: whether ranks share
-///   processors, so that to wait for the others costs a turn of each.
+///   processors, as this rank sees it, so that to wait for the others costs a turn of each.
 /// - `expect(peer, bytes)`: a hint that the peer's part, of about that size, will be looked for soon.
 /// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not published.
 /// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
@@ -142,8 +142,8 @@ struct cost_parameters {
   double one_way = 0;
   double copied_byte = 0;    ///< one byte of several such rounds, in which messages are copied before they are moved
   double gathered_byte = 0;  ///< one byte of one such round, which several senders fill at the same time
-  /// So many whole vectors beside the first that a rank takes in at once, as all others do, double what a byte costs;
-  /// 0: none do.
+  /// Where all ranks take in whole vectors at once, so many beside the first double what a byte costs, and the first
+  /// makes it a hundredth dearer; 0: no number does.
   double vectors = 0;
 };
 
@@ -154,8 +154,8 @@ struct cost_parameters {
 /// - `costs()`: the same on every rank.
 /// - `T::pack_bytes`: messages of several pieces up to this size travel as one; the same on every rank.
 /// - `T::copy_bytes`: up to this size it is better to copy a message away than to wait for its receiver, where the
-///   sender has nothing to wait for; `T::exchange_copy_bytes`: the same where it waits for others anyway; for so few
-///   bytes there is always room.
+///   sender has nothing to wait for; `T::exchange_copy_bytes`: the same where it waits for the answers of those who
+///   read it; for so few bytes there is always room.
 /// - `timeout(limit)`: how long a rank may wait within one collective; zero means for ever.
 /// - `check()`: throws what the group failed of, if it failed.
 /// - `abort(text)`: fails the group with `peer_failed` of this rank, in which every rank finds the text. From any

@@ -54,10 +54,11 @@ class threads {
     return made;
   }
   void miss_groups() noexcept { group_->miss_groups(rank_); }
-  /// Measured between cores of one socket; where ranks take turns on a core, a round costs a turn of each.
-  cost_parameters costs() const {
-    if (group_->policy().crowded) return {4e-6, 30e-9, 0.05e-9, 0.0003e-9};
-    return {600e-9, 30e-9, 0.05e-9, 0.001e-9, 130e-9, 0.1e-9, 0.035e-9, 5};
+  cost_parameters costs() const { return costs_where(group_->policy().crowded); }
+  /// Measured between cores of one socket; where ranks take turns on a core (`crowded`), a round costs a turn of each.
+  static cost_parameters costs_where(bool crowded) {
+    if (crowded) return {4e-6, 30e-9, 0.05e-9, 0.0003e-9};
+    return {600e-9, 30e-9, 0.05e-9, 0.0003e-9, 130e-9, 0.1e-9, 0.035e-9, 5};
   }
 
  private:

@@ -124,10 +124,10 @@ template <class T>
 template <class T, class Comm, class Take>
 TUTTI_ALWAYS_INLINE inline void exchange_of_two(Comm& comm, const call& c, const T* data, std::size_t n,
                                                 std::size_t arriving, bool overwritten, Take&& take) {
-  constexpr std::size_t most_copied = Comm::transport_type::exchange_copy_bytes;
+  constexpr std::size_t always_copied = Comm::transport_type::exchange_copy_bytes;
   const std::size_t bytes = n * sizeof(T);
   // The lane copies more than that only where it has room: it may have to send it later.
-  const bool apart = overwritten && bytes > most_copied;
+  const bool apart = overwritten && bytes > always_copied;
   if (apart) [[unlikely]]
     data = copied_apart(comm.scratch(), data, n);
   auto& lane = comm.lane();
@@ -135,7 +135,9 @@ TUTTI_ALWAYS_INLINE inline void exchange_of_two(Comm& comm, const call& c, const
   try {
     lane.open(c);
     lane.begin_round();
-    lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes, bytes <= most_copied);
+    // To wait until the other has read it costs a turn of it where both share a processor.
+    const bool copy = bytes <= always_copied || (bytes <= most_exchanged_bytes && lane.crowded());
+    lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes, copy);
     // Who looks at once takes away the line that the other is about to write.
     cpu_pause();
     waiting<Comm> wait{comm, lane};

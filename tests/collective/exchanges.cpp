@@ -22,6 +22,7 @@
 
 #include "communicator/outcome.hpp"
 #include "deadline.hpp"
+#include "on_processors.hpp"
 
 namespace {
 
@@ -164,16 +165,26 @@ constexpr std::size_t held = tutti::detail::message_slot::inline_bytes / size_of
 void require(bool is_right, const char* what, std::size_t n) {
   if (!is_right) throw std::logic_error(what + std::string(" of ") + std::to_string(n));
 }
+/// Where the ranks' vectors are: in memory of their own, or where every rank can read them.
+enum class memory { own, shown };
+template <memory Where, class Comm>
+auto vector_of(Comm& comm, std::size_t n) {
+  if constexpr (Where == memory::own) {
+    return std::vector<std::uint64_t>(n);
+  } else {
+    return comm.template allocate<std::uint64_t>(n);
+  }
+}
 /// Each rank works in place or not for itself. What it gave is its own again afterwards: it is overwritten at once.
-template <class Algorithm, class Comm>
+template <class Algorithm, memory Where, class Comm>
 void exchange_vectors(Comm& comm, std::size_t n, std::size_t turn) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const bool in_place = (turn >> comm.rank() % 4 & 1) != 0;
-  std::vector<std::uint64_t> in(n);
-  std::vector<std::uint64_t> out(n, 0);
+  auto in = vector_of<Where>(comm, n);
+  auto out = vector_of<Where>(comm, n);
   for (std::size_t i = 0; i < n; ++i) in[i] = contribution(static_cast<std::size_t>(comm.rank()), i, turn);
   if (in_place) {
-    out = in;
+    std::copy(in.begin(), in.end(), out.begin());
     tutti::allreduce<Algorithm>(comm, out, affine{});
   } else {
     tutti::allreduce<Algorithm>(comm, in, out, affine{});
@@ -182,7 +193,7 @@ void exchange_vectors(Comm& comm, std::size_t n, std::size_t turn) {
   for (std::size_t i = 0; i < n; ++i) require(out[i] == folded(ranks, i, turn), "allreduce", n);
 }
 /// Of n elements a rank, or of so many as the ranks have together.
-template <class Comm>
+template <memory Where, class Comm>
 void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
   const bool in_place = (turn >> comm.rank() % 4 & 1) != 0;
   const auto rank = static_cast<std::size_t>(comm.rank());
@@ -190,11 +201,11 @@ void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
   const auto value = [&](std::size_t of, std::size_t to, std::size_t i) {
     return contribution(of, i + 400 * to, turn);
   };
-  std::vector<std::uint64_t> in(n);
-  std::vector<std::uint64_t> whole(ranks * n, 0);
+  auto in = vector_of<Where>(comm, n);
+  auto whole = vector_of<Where>(comm, ranks * n);
   for (std::size_t i = 0; i < n; ++i) in[i] = value(rank, 0, i);
   if (in_place) {
-    std::copy(in.begin(), in.end(), whole.begin() + static_cast<std::ptrdiff_t>(rank * n));
+    std::copy(in.begin(), in.end(), whole.data() + rank * n);
     tutti::allgather(comm, whole);
   } else {
     tutti::allgather(comm, in, whole);
@@ -202,10 +213,10 @@ void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
   }
   for (std::size_t i = 0; i < whole.size(); ++i) require(whole[i] == value(i / n, 0, i % n), "allgather", n);
 
-  std::vector<std::uint64_t> slots(ranks * n);
+  auto slots = vector_of<Where>(comm, ranks * n);
   for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = value(rank, i / n, i % n);
   if (in_place) {
-    whole = slots;
+    std::copy(slots.begin(), slots.end(), whole.begin());
     tutti::alltoall(comm, whole);
   } else {
     tutti::alltoall(comm, slots, whole);
@@ -214,13 +225,13 @@ void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
   for (std::size_t i = 0; i < whole.size(); ++i) require(whole[i] == value(i / n, rank, i % n), "alltoall", n);
 
   const std::size_t all = ranks * n + turn % 2;  // in blocks that are not all of one size
-  std::vector<std::uint64_t> vector(all);
+  auto vector = vector_of<Where>(comm, all);
   for (std::size_t i = 0; i < all; ++i) vector[i] = contribution(rank, i, turn);
   const tutti::layout blocks(all, comm.size());
-  std::vector<std::uint64_t> block(blocks.size(comm.rank()));
+  auto block = vector_of<Where>(comm, blocks.size(comm.rank()));
   if (in_place) {
     const auto mine = tutti::reduce_scatter(comm, vector, affine{});
-    block.assign(mine.begin(), mine.end());
+    std::copy(mine.begin(), mine.end(), block.begin());
   } else {
     tutti::reduce_scatter(comm, vector, block, affine{});
     for (std::uint64_t& each : vector) each = 999'999;
@@ -234,7 +245,7 @@ void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
   for (std::size_t i = 0; i < n; ++i) in[i] = value(rank, 0, i);
   std::fill(whole.begin(), whole.end(), 0);
   if (in_place) {
-    std::copy(in.begin(), in.end(), whole.begin() + static_cast<std::ptrdiff_t>(rank * n));
+    std::copy(in.begin(), in.end(), whole.data() + rank * n);
     tutti::gather(comm, whole, to);
   } else {
     tutti::gather(comm, in, whole, to);
@@ -242,12 +253,11 @@ void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
   }
   for (std::size_t i = 0; rank == root && i < whole.size(); ++i)
     require(whole[i] == value(i / n, 0, i % n), "gather", n);
-  vector.resize(all);
   for (std::size_t i = 0; i < all; ++i) vector[i] = contribution(rank, i, turn);
-  std::vector<std::uint64_t> result(all, 0);
+  auto result = vector_of<Where>(comm, all);
   if (in_place) {
     tutti::reduce<tutti::flat>(comm, vector, affine{}, to);
-    result = vector;
+    std::copy(vector.begin(), vector.end(), result.begin());
   } else {
     tutti::reduce<tutti::flat>(comm, vector, result, affine{}, to);
     for (std::uint64_t& each : vector) each = 999'999;
@@ -270,7 +280,7 @@ void exchange_blocks(Comm& comm, std::size_t n, std::size_t turn) {
 }
 
 /// Throws where an element is wrong. Several times, since what is shown is shown in the same places again.
-template <class Algorithm, class Comm>
+template <class Algorithm, memory Where = memory::own, class Comm>
 void exchange_all_vectors(Comm& comm) {
   constexpr std::size_t two = most_exchanged_bytes / size_of_each;
   constexpr std::size_t copied = Comm::transport_type::copy_bytes / size_of_each;
@@ -280,14 +290,14 @@ void exchange_all_vectors(Comm& comm) {
   using tutti::detail::most_copied, tutti::detail::which_round;
   constexpr std::size_t alone = most_copied<transport>(which_round::only, false) / size_of_each;
   const std::size_t blocks = ranks * (most_copied<transport>(which_round::last, false) / size_of_each);
-  const std::size_t crowded = ranks * (most_copied<transport>(which_round::last, true) / size_of_each);
+  const std::size_t of_crowded = ranks * (most_copied<transport>(which_round::last, true) / size_of_each);
   std::size_t turn = 0;
   for (const std::size_t n :
        {std::size_t{0}, std::size_t{1}, std::size_t{5}, held, held + 1, two, two + 1, copied, copied + 1, all, all + 1,
-        ranks - 1, alone, alone + 1, blocks - 1, blocks, blocks + 1, crowded, crowded + 1})
-    for (int i = 0; i < 40; ++i) exchange_vectors<Algorithm>(comm, n, turn++);
+        ranks - 1, alone, alone + 1, blocks - 1, blocks, blocks + 1, of_crowded, of_crowded + 1})
+    for (int i = 0; i < 40; ++i) exchange_vectors<Algorithm, Where>(comm, n, turn++);
 }
-template <class Comm>
+template <memory Where = memory::own, class Comm>
 void exchange_all_blocks(Comm& comm) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const std::size_t two = most_exchanged_bytes / size_of_each / ranks;
@@ -296,7 +306,7 @@ void exchange_all_blocks(Comm& comm) {
   std::size_t turn = 0;
   for (const std::size_t n :
        {std::size_t{0}, std::size_t{1}, std::size_t{5}, held, held + 1, two, two + 1, copied, copied + 1, all, all + 1})
-    for (int i = 0; i < 20; ++i) exchange_blocks(comm, n, turn++);
+    for (int i = 0; i < 20; ++i) exchange_blocks<Where>(comm, n, turn++);
 }
 
 }  // namespace
@@ -326,6 +336,31 @@ TEST_CASE("an exchange folds in rank order, in place and out of it, at every siz
         exchange_all_vectors<tutti::automatic>(comm);
         exchange_all_vectors<tutti::flat>(comm);
       }));
+  }
+}
+
+TEST_CASE("an exchange of what every rank can read brings all to its place too") {
+  const test::deadline limit(std::chrono::seconds(200));
+  for (const int ranks : {2, 3, 4}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(tutti::run_processes(ranks, [](auto& comm) {
+      exchange_all_blocks<memory::shown>(comm);
+      exchange_all_vectors<tutti::naive, memory::shown>(comm);
+      exchange_all_vectors<tutti::flat, memory::shown>(comm);
+    }));
+  }
+}
+
+TEST_CASE("an exchange of ranks that share a processor brings all to its place too") {
+  const test::deadline limit(std::chrono::seconds(200));
+  const test::on_processors one(1);
+  for (const int ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(tutti::run(ranks, [](auto& comm) {
+      exchange_all_blocks(comm);
+      exchange_all_vectors<tutti::naive>(comm);
+      exchange_all_vectors<tutti::flat>(comm);
+    }));
   }
 }
 
@@ -411,7 +446,7 @@ TEST_CASE("an algorithm of a user's need not support two ranks, or be known befo
 
 TEST_CASE("an exchange finds what does not fit, and hears of a rank that fails in it") {
   const test::deadline limit(std::chrono::seconds(100));
-  for (const auto& [members, elements] : {std::pair{2, std::size_t{2}}, {2, 100}, {4, 2}, {4, 50}}) {
+  for (const auto& [members, elements] : {std::pair{2, std::size_t{2}}, {2, 100}, {4, 2}, {4, 50}, {4, 1200}}) {
     const int ranks = members;
     const std::size_t n = elements;
     CAPTURE(ranks);

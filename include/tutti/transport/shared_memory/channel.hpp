@@ -64,7 +64,12 @@ struct alignas(128) message_slot {
     if (bytes == 8) {
       std::memcpy(payload, data, 8);
     } else if (bytes > first_line_bytes) {
-      copy_up_to_64(payload + first_line_bytes, data + first_line_bytes, bytes - first_line_bytes);
+      const std::size_t rest = bytes - first_line_bytes;
+      if (rest == 32) {
+        std::memcpy(payload + first_line_bytes, data + first_line_bytes, 32);
+      } else {
+        copy_up_to_64(payload + first_line_bytes, data + first_line_bytes, rest);
+      }
       std::atomic_signal_fence(std::memory_order_release);
       std::memcpy(payload, data, first_line_bytes);
     } else {

@@ -20,13 +20,13 @@ TUTTI_ALWAYS_INLINE inline void move_two(std::byte* to, const std::byte* from, s
   std::memcpy(to, first, Size);
   std::memcpy(to + (bytes - Size), last, Size);
 }
-/// Copies by two moves of one size that may overlap: a call of memcpy takes longer.
+/// Copies by two moves of one size that may overlap, of the least that will do: a call of memcpy takes longer.
 TUTTI_ALWAYS_INLINE inline void copy_up_to_64(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes >= 32) {
+  if (bytes > 32) {
     move_two<32>(to, from, bytes);
-  } else if (bytes >= 16) {
+  } else if (bytes > 16) {
     move_two<16>(to, from, bytes);
-  } else if (bytes >= 8) {
+  } else if (bytes > 8) {
     move_two<8>(to, from, bytes);
   } else if (bytes >= 4) {
     move_two<4>(to, from, bytes);
@@ -64,12 +64,7 @@ struct alignas(128) message_slot {
     if (bytes == 8) {
       std::memcpy(payload, data, 8);
     } else if (bytes > first_line_bytes) {
-      const std::size_t rest = bytes - first_line_bytes;
-      if (rest == 32) {
-        std::memcpy(payload + first_line_bytes, data + first_line_bytes, 32);
-      } else {
-        copy_up_to_64(payload + first_line_bytes, data + first_line_bytes, rest);
-      }
+      copy_up_to_64(payload + first_line_bytes, data + first_line_bytes, bytes - first_line_bytes);
       std::atomic_signal_fence(std::memory_order_release);
       std::memcpy(payload, data, first_line_bytes);
     } else {

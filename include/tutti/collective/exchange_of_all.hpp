@@ -206,8 +206,7 @@ class exchange_of_all {
   TUTTI_ALWAYS_INLINE void round(const T* data, std::size_t n, std::size_t origin, bool overwritten, Wanted&& wanted,
                                  Take&& take) {
     using transport = typename Comm::transport_type;
-    static_assert(most_copied<transport>(Which, false) <= transport::copy_bytes &&
-                  most_copied<transport>(Which, true) <= transport::copy_bytes);
+    static_assert(most_copied<transport>(Which, false) <= transport::copy_bytes);
     const std::size_t copied = most_copied<transport>(Which, lane_.crowded());
     const bool copy = show(-1, data, n, origin, overwritten || n * sizeof(T) <= copied);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, copy); });

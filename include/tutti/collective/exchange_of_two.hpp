@@ -136,8 +136,7 @@ TUTTI_ALWAYS_INLINE inline void exchange_of_two(Comm& comm, const call& c, const
     lane.open(c);
     lane.begin_round();
     // To wait until the other has read it costs a turn of it where both share a processor.
-    const bool copy = bytes <= always_copied || (bytes <= most_exchanged_bytes && lane.crowded());
-    lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes, copy);
+    lane.send(peer, reinterpret_cast<const std::byte*>(data), bytes, bytes <= always_copied || lane.crowded());
     // Who looks at once takes away the line that the other is about to write.
     cpu_pause();
     waiting<Comm> wait{comm, lane};

@@ -9,6 +9,8 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 
 namespace {
 
@@ -36,6 +38,21 @@ std::size_t least_by_blocks(int ranks) {
          seconds<collective::allreduce, tutti::flat, Transport>(ranks, bytes))
     bytes += 8 + bytes / 64;
   return bytes;
+}
+
+/// An allreduce of so many ranks goes by blocks from more bytes on than `more_than`, and from fewer than `less_than`.
+struct by_blocks {
+  int ranks;
+  std::size_t more_than;
+  std::size_t less_than;
+};
+template <class Transport>
+void check_by_blocks(std::initializer_list<by_blocks> expected) {
+  for (const by_blocks& each : expected) {
+    CAPTURE(each.ranks);
+    CHECK(least_by_blocks<Transport>(each.ranks) > each.more_than);
+    CHECK(least_by_blocks<Transport>(each.ranks) < each.less_than);
+  }
 }
 
 }  // namespace
@@ -86,21 +103,10 @@ TEST_CASE("what is to have one order goes to and fro along a tree only where tha
 TEST_CASE("an allreduce among many goes by blocks sooner than among few") {
   // As measured between threads: 2.0 and 1.7 us of 512 bytes among 16 ranks; 1.3 and 1.6 us of 512 and 2.5 and 1.9 us
   // of 1024 among 8; 43 and 46 us of 1 MiB between two, 53 and 46 us of 1.25 MiB.
-  using tutti::threads, tutti::processes;
-  CHECK(least_by_blocks<threads>(16) > tutti::detail::message_slot::inline_bytes);
-  CHECK(least_by_blocks<threads>(16) < 512);
-  CHECK(least_by_blocks<threads>(8) > 512);
-  CHECK(least_by_blocks<threads>(8) < 2048);
-  CHECK(least_by_blocks<threads>(4) > 2048);
-  CHECK(least_by_blocks<threads>(2) > 786'432);
-  CHECK(least_by_blocks<threads>(2) < 1'310'720);
+  constexpr std::size_t any = SIZE_MAX;
+  check_by_blocks<tutti::threads>(
+      {{2, 786'432, 1'310'720}, {4, 2048, any}, {8, 512, 2048}, {16, tutti::detail::message_slot::inline_bytes, 512}});
   // Between processes 2.4 and 1.8 us of 512 bytes among 16; 1.5 and 1.5 us among 8; 2.4 and 2.7 us of 4096 among 4; 35
   // and 32 us of 512 KiB between two.
-  CHECK(least_by_blocks<processes>(16) > 128);
-  CHECK(least_by_blocks<processes>(16) < 512);
-  CHECK(least_by_blocks<processes>(8) > 512);
-  CHECK(least_by_blocks<processes>(8) < 2048);
-  CHECK(least_by_blocks<processes>(4) > 2048);
-  CHECK(least_by_blocks<processes>(2) > 262'144);
-  CHECK(least_by_blocks<processes>(2) < 1'048'576);
+  check_by_blocks<tutti::processes>({{2, 262'144, 1'048'576}, {4, 2048, any}, {8, 512, 2048}, {16, 128, 512}});
 }

@@ -62,8 +62,8 @@ class processes {
   }
   void miss_groups() noexcept { group_->miss_groups(); }
   cost_parameters costs() const { return costs_where(group_->crowded()); }
-  /// As between threads, but that a byte is copied twice, which whole vectors of many ranks add less to. `crowded`:
-  /// there are fewer processors than ranks.
+  /// As between threads, but that a byte is copied twice, and that it takes more whole vectors to double what it costs.
+  /// `crowded`: there are fewer processors than ranks.
   static cost_parameters costs_where(bool crowded) {
     if (crowded) return {4e-6, 30e-9, 0.1e-9, 0.0003e-9};
     return {600e-9, 30e-9, 0.1e-9, 0.0003e-9, 130e-9, 0.1e-9, 0.07e-9, 10};

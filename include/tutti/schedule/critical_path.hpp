@@ -18,31 +18,41 @@ struct critical_path {
   long long folds = 0;     // likewise
 };
 
+/// What one rank has to do in a round.
+struct work_of_round {
+  int sent = 0;            // messages
+  int arrivals = 0;        // likewise
+  long long received = 0;  // blocks
+  long long folds = 0;     // likewise
+};
+
+template <schedule S>
+constexpr work_of_round work_in(const S& s, place at, int k) {
+  work_of_round work;
+  if (k >= s.rounds(at)) return work;
+  for_each_message(s, at, k, set_blocks{}, [&](const message_end& m) {
+    if (m.peer != at.rank) ++(m.sent ? work.sent : work.arrivals);
+    if (m.sent) return;
+    work.received += m.size;
+    work.folds += m.folded;
+  });
+  return work;
+}
+
 template <schedule S>
 constexpr critical_path follow(const S& s, int size) {
   critical_path path;
   for (int rank = 0; rank < size; ++rank) path.rounds = std::max(path.rounds, s.rounds({rank, size}));
   for (int k = 0; k < path.rounds; ++k) {
-    long long received = 0;
-    long long folds = 0;
+    work_of_round most;
     for (int rank = 0; rank < size; ++rank) {
-      const place at{rank, size};
-      if (k >= s.rounds(at)) continue;
-      int arrivals = 0;
-      long long mine = 0;
-      long long folded = 0;
-      for_each_message(s, at, k, set_blocks{}, [&](const message_end& m) {
-        if (m.sent) return;
-        if (m.peer != rank) ++arrivals;
-        mine += m.size;
-        folded += m.folded;
-      });
-      path.fan_in = std::max(path.fan_in, arrivals);
-      received = std::max(received, mine);
-      folds = std::max(folds, folded);
+      const work_of_round work = work_in(s, {rank, size}, k);
+      path.fan_in = std::max(path.fan_in, work.arrivals);
+      most.received = std::max(most.received, work.received);
+      most.folds = std::max(most.folds, work.folds);
     }
-    path.received += received;
-    path.folds += folds;
+    path.received += most.received;
+    path.folds += most.folds;
   }
   return path;
 }
@@ -54,11 +64,9 @@ constexpr bool exchanges(const S& s, int size) {
     const place at{rank, size};
     bool sends = false;
     for (int k = 0; k < s.rounds(at); ++k) {
-      bool receives = false;
-      for_each_message(s, at, k, set_blocks{}, [&](const message_end& m) {
-        if (m.peer != rank) (m.sent ? sends : receives) = true;
-      });
-      if (sends && receives) return true;
+      const work_of_round work = work_in(s, at, k);
+      sends = sends || work.sent > 0;
+      if (sends && work.arrivals > 0) return true;
     }
   }
   return false;

@@ -3,6 +3,7 @@
 
 #include <tutti/core/block_set.hpp>
 #include <tutti/core/inline.hpp>
+#include <tutti/core/value.hpp>
 #include <tutti/schedule/logarithm.hpp>
 
 #include <concepts>
@@ -28,7 +29,7 @@ constexpr int wrapped(int value, int size) {
 /// `translate(a, b)` is `{a * h : h in b}`. `translatable(b)` says whether that is a block set for every `a`; routes
 /// use only such sets.
 template <class G>
-concept group = std::copyable<G> && requires(const G& g, int a, block_set b) {
+concept group = value<G> && requires(const G& g, int a, block_set b) {
   G{a};
   { g.size } -> std::convertible_to<int>;
   { g.multiply(a, a) } -> std::same_as<int>;

@@ -5,6 +5,7 @@
 
 #include <tutti/core/place.hpp>
 #include <tutti/core/step.hpp>
+#include <tutti/core/value.hpp>
 
 #include <concepts>
 #include <string_view>
@@ -86,7 +87,7 @@ struct step_archetype {
 ///   ranks, in which neighbouring aligned groups of 2^k ranks meet in one fold, cut off at `size`.
 /// - `S::overlapping`: some round writes a block that the same round sends, so sends need a copy.
 template <class S>
-concept schedule = std::copyable<S> && requires(const S& s, place at, int k, detail::step_archetype emit) {
+concept schedule = value<S> && requires(const S& s, place at, int k, detail::step_archetype emit) {
   { s.rounds(at) } -> std::same_as<int>;
   { s.blocks(k) } -> std::same_as<int>;
   s.round(at, k, emit);

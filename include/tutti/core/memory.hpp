@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <new>
 #include <string_view>
+#include <type_traits>
 
 namespace tutti::detail {
 
@@ -36,29 +37,39 @@ constexpr std::size_t bytes_for(std::size_t objects) {
   return objects > SIZE_MAX / sizeof(T) ? SIZE_MAX : objects * sizeof(T);
 }
 
+/// The memory of an array: so many bytes in cache lines that hold nothing else; null for none. Throws `resource_error`.
+inline std::byte* take_apart(std::size_t bytes, std::size_t alignment, std::string_view purpose) {
+  if (bytes == 0) return nullptr;
+  return allocating(bytes, purpose, [&] {
+    const std::size_t whole = (bytes + apart_bytes - 1) / apart_bytes * apart_bytes;
+    return static_cast<std::byte*>(::operator new(whole, std::align_val_t(alignment)));
+  });
+}
+
 template <class T>
-inline constexpr std::align_val_t alignment_apart{alignof(T) > apart_bytes ? alignof(T) : apart_bytes};
+inline constexpr std::size_t alignment_apart = alignof(T) > apart_bytes ? alignof(T) : apart_bytes;
 
 template <class T>
 void destroy_apart(T* objects, std::size_t count) noexcept {
   if (objects == nullptr) return;
-  while (count > 0) objects[--count].~T();
-  ::operator delete(static_cast<void*>(objects), alignment_apart<T>);
+  if constexpr (!std::is_trivially_destructible_v<T>)
+    while (count > 0) objects[--count].~T();
+  ::operator delete(static_cast<void*>(objects), std::align_val_t(alignment_apart<T>));
 }
-/// So many objects, zero or default, in cache lines that hold nothing else; null for none. By way of `allocating`,
-/// which refuses more bytes than there can be.
+/// So many objects, zero or default, in cache lines that hold nothing else; null for none.
 template <class T>
-T* make_apart(std::size_t count) {
-  if (count == 0) return nullptr;
-  const std::size_t bytes = bytes_for<T>(count);
-  const std::size_t whole = (bytes + apart_bytes - 1) / apart_bytes * apart_bytes;
-  T* const objects = static_cast<T*>(::operator new(whole, alignment_apart<T>));
-  std::size_t made = 0;
-  try {
-    for (; made < count; ++made) ::new (static_cast<void*>(objects + made)) T();
-  } catch (...) {
-    destroy_apart(objects, made);
-    throw;
+T* make_apart(std::size_t count, std::string_view purpose) {
+  T* const objects = reinterpret_cast<T*>(take_apart(bytes_for<T>(count), alignment_apart<T>, purpose));
+  if constexpr (std::is_nothrow_default_constructible_v<T>) {
+    for (std::size_t i = 0; i < count; ++i) ::new (static_cast<void*>(objects + i)) T();
+  } else {
+    std::size_t made = 0;
+    try {
+      for (; made < count; ++made) ::new (static_cast<void*>(objects + made)) T();
+    } catch (...) {
+      destroy_apart(objects, made);
+      throw;
+    }
   }
   return objects;
 }

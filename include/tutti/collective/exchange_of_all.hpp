@@ -22,85 +22,82 @@ namespace tutti::detail {
 
 /// Not among more ranks than these.
 inline constexpr int most_exchanging = 64;
-/// Schedules are asked what they do among so many ranks, which are taken for any number from the least on.
-template <int Least>
-inline constexpr int sizes_asked[] = {Least, 4, 8};
-
-/// How many exchanges in shared rounds the schedule is: one, as the collective is; two, of which the first gives each
-/// rank the fold of its block and the second gives it to all; or none.
-template <collective C, schedule S, int Least = 3>
-constexpr int exchanges_of_all() {
-  if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
-    return 0;
-  } else {
-    const S schedule{};
-    const auto rounds_are = [&](int rounds) {
-      for (const int size : sizes_asked<Least>) {
-        for (int rank = 0; rank < size; ++rank) {
-          const place at{rank, size};
-          if (schedule.rounds(at) != rounds) return false;
-          for (int k = 0; k < rounds; ++k)
-            if (!shared_round(schedule, at, k)) return false;
-        }
-      }
-      return true;
-    };
-    if (rounds_are(1)) {
-      for (const int size : sizes_asked<Least>)
-        if (!is_exchange<C>(schedule, size, 0)) return 0;
-      return 1;
-    }
-    if constexpr (C == collective::allreduce) {
-      if (!rounds_are(2)) return 0;
-      for (const int size : sizes_asked<Least>)
-        if (!is_exchange<collective::reduce_scatter>(schedule, size, 0) ||
-            !is_exchange<collective::allgather>(schedule, size, 1))
-          return 0;
-      return 2;
-    }
-    return 0;
+/// How many exchanges in shared rounds the schedule is among so many ranks: one, as the collective is; two, of which the
+/// first gives each rank the fold of its block and the second gives it to all; or none.
+template <collective C, schedule S>
+constexpr int exchanges_among(int size) {
+  const S schedule{};
+  const int rounds = schedule.rounds({0, size});
+  if (rounds > 2) return 0;
+  for (int rank = 0; rank < size; ++rank) {
+    const place at{rank, size};
+    if (schedule.rounds(at) != rounds) return 0;
+    for (int k = 0; k < rounds; ++k)
+      if (!shared_round(schedule, at, k)) return 0;
   }
+  if (rounds == 1) return is_exchange<C>(schedule, size, 0) ? 1 : 0;
+  if constexpr (C == collective::allreduce) {
+    if (rounds == 2 && is_exchange<collective::reduce_scatter>(schedule, size, 0) &&
+        is_exchange<collective::allgather>(schedule, size, 1))
+      return 2;
+  }
+  return 0;
 }
 
 /// Whether the schedule is one shared round between the root and all others: they send it their part, which it takes
 /// in, folded in rank order where the collective folds; or it sends them theirs.
-template <collective C, schedule S, int Least = 3>
-constexpr bool is_star() {
+template <collective C, schedule S>
+constexpr bool is_star_among(int size, int root) {
   constexpr bool to_root = C == collective::gather || C == collective::reduce;
   constexpr bool of_blocks = C == collective::gather || C == collective::scatter;
+  const S schedule = make_schedule<S>(root);
+  bool is = schedule.blocks(size) == (of_blocks ? size : 1);
+  for (int rank = 0; rank < size; ++rank) {
+    const place at{rank, size};
+    if (schedule.rounds(at) != 1 || !shared_round(schedule, at, 0)) return false;
+    int steps = 0;
+    int last = -1;
+    schedule.round(at, 0, [&]<class Step>(const Step& step) {
+      ++steps;
+      if constexpr (is_local<Step>) {
+        is = false;
+      } else {
+        constexpr bool takes = C == collective::reduce ? is_combine<Step> : is_recv<Step>;
+        const int other = rank == root ? step.peer : rank;  // not the root
+        is = is && (is_send<Step> ? (rank == root) != to_root : takes && (rank == root) == to_root) &&
+             (rank == root || step.peer == root) && step.what == one_block(of_blocks ? other : 0);
+        if constexpr (is_combine<Step>) {
+          is = is && step.peer > last && step.operand == (step.peer < rank ? side::left : side::right);
+          last = step.peer;
+        }
+      }
+    });
+    is = is && steps == (rank == root ? size - 1 : 1);
+  }
+  return is;
+}
+
+/// The same among all numbers of ranks from three on: schedules are asked about some of them.
+inline constexpr int sizes_asked[] = {3, 4, 8};
+template <collective C, schedule S>
+constexpr int exchanges_of_all() {
+  if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
+    return 0;
+  } else {
+    const int exchanges = exchanges_among<C, S>(sizes_asked[0]);
+    for (const int size : sizes_asked)
+      if (exchanges == 0 || exchanges_among<C, S>(size) != exchanges) return 0;
+    return exchanges;
+  }
+}
+template <collective C, schedule S>
+constexpr bool is_star() {
   if constexpr (vectors<S> != 1 || segmented<S> || !rooted<S>) {
     return false;
   } else {
-    bool is = true;
-    int turn = 0;
-    for (const int size : {Least, Least, 3, 3, 3, 4, 8}) {
-      const int root = turn++ % size;
-      const S schedule = make_schedule<S>(root);
-      is = is && schedule.blocks(size) == (of_blocks ? size : 1);
-      for (int rank = 0; rank < size; ++rank) {
-        const place at{rank, size};
-        if (schedule.rounds(at) != 1 || !shared_round(schedule, at, 0)) return false;
-        int steps = 0;
-        int last = -1;
-        schedule.round(at, 0, [&]<class Step>(const Step& step) {
-          ++steps;
-          if constexpr (is_local<Step>) {
-            is = false;
-          } else {
-            constexpr bool takes = C == collective::reduce ? is_combine<Step> : is_recv<Step>;
-            const int other = rank == root ? step.peer : rank;  // not the root
-            is = is && (is_send<Step> ? (rank == root) != to_root : takes && (rank == root) == to_root) &&
-                 (rank == root || step.peer == root) && step.what == one_block(of_blocks ? other : 0);
-            if constexpr (is_combine<Step>) {
-              is = is && step.peer > last && step.operand == (step.peer < rank ? side::left : side::right);
-              last = step.peer;
-            }
-          }
-        });
-        is = is && steps == (rank == root ? size - 1 : 1);
-      }
-    }
-    return is;
+    for (int root = 0; root < 3; ++root)
+      if (!is_star_among<C, S>(3, root)) return false;
+    return is_star_among<C, S>(4, 1) && is_star_among<C, S>(8, 6);
   }
 }
 
@@ -109,55 +106,72 @@ template <class T, class Comm>
 inline constexpr bool shows_elements =
     sharing_lane<typename Comm::lane_type> && !hosted_transport<typename Comm::transport_type> && alignof(T) <= 32;
 
-/// Whether the algorithm can be asked, while the program is compiled, what it does among the numbers of ranks here.
-template <class A, int Least = 3>
+/// Whether the algorithm works among the numbers of ranks that schedules are asked about.
+template <class A>
 constexpr bool can_be_asked() {
-  for (const int size : sizes_asked<Least>)
+  for (const int size : sizes_asked)
     if (!supports<A>(place{0, size})) return false;
   return true;
 }
-template <collective C, class S, int Least = 3>
+/// What can be asked of the schedule while the program is compiled, and so what is found out here.
+template <collective C, class S>
 concept says_before_how_all_exchange = requires {
-  typename std::bool_constant<(static_cast<void>(exchanges_of_all<C, S, Least>()), true)>;
+  typename std::bool_constant<(static_cast<void>(exchanges_of_all<C, S>()), true)>;
 };
-template <collective C, class S, int Least = 3>
+template <collective C, class S>
 concept says_before_whether_it_is_a_star = requires {
-  typename std::bool_constant<(static_cast<void>(is_star<C, S, Least>()), true)>;
+  typename std::bool_constant<(static_cast<void>(is_star<C, S>()), true)>;
 };
 
-/// How many exchanges the collective by A is.
-template <collective C, class A, class T, class Comm>
-constexpr int exchanges_among_all() {
-  if constexpr (shows_elements<T, Comm>) {
-    if constexpr (can_be_asked<A>() && says_before_how_all_exchange<C, schedule_for<C, A>>)
+/// How many exchanges the collective by A is, where ranks can read what others show.
+template <collective C, class A>
+inline constexpr int exchanges_by = [] {
+  if constexpr (can_be_asked<A>()) {
+    if constexpr (says_before_how_all_exchange<C, schedule_for<C, A>>)
       return exchanges_of_all<C, schedule_for<C, A>>();
   }
+  return 0;
+}();
+template <collective C, class A>
+inline constexpr bool is_star_by = [] {
+  if constexpr (can_be_asked<A>()) {
+    if constexpr (says_before_whether_it_is_a_star<C, schedule_for<C, A>>) return is_star<C, schedule_for<C, A>>();
+  }
+  return false;
+}();
+template <collective C, class A, class T, class Comm>
+constexpr int exchanges_among_all() {
+  if constexpr (shows_elements<T, Comm>) return exchanges_by<C, A>;
   return 0;
 }
 template <collective C, class A, class T, class Comm>
 constexpr bool may_be_star() {
-  if constexpr (shows_elements<T, Comm>) {
-    if constexpr (can_be_asked<A>() && says_before_whether_it_is_a_star<C, schedule_for<C, A>>)
-      return is_star<C, schedule_for<C, A>>();
-  }
+  if constexpr (shows_elements<T, Comm>) return is_star_by<C, A>;
   return false;
 }
 
 /// The most bytes of the whole vector: with more it makes no difference.
 inline constexpr std::size_t most_shown_bytes = 32'768;
 
-/// The fewest ranks among whom the exchanges, or the star, of the collective by A are so too: three where two do
-/// something else, or send messages.
+/// Whether the collective by A is the same exchanges, or a star, among two ranks too: two may do something else, or send
+/// messages.
+template <collective C, class A>
+constexpr bool two_do_the_same() {
+  using S = schedule_for<C, A>;
+  if constexpr (rooted<S>) {
+    return is_star_among<C, S>(2, 0) && is_star_among<C, S>(2, 1);
+  } else {
+    return exchanges_among<C, S>(2) == exchanges_by<C, A>;
+  }
+}
+template <collective C, class A>
+concept says_before_what_two_do = supports<A>(place{0, 2}) && requires {
+  typename std::bool_constant<(static_cast<void>(two_do_the_same<C, A>()), true)>;
+};
+/// The fewest ranks among whom it is.
 template <collective C, class A>
 constexpr int fewest_exchanging() {
-  using S = schedule_for<C, A>;
-  if constexpr (!can_be_asked<A, 2>()) {
-    return 3;
-  } else if constexpr (rooted<S>) {
-    if constexpr (says_before_whether_it_is_a_star<C, S, 2>) return is_star<C, S, 2>() ? 2 : 3;
-  } else if constexpr (says_before_how_all_exchange<C, S, 2>) {
-    return exchanges_of_all<C, S, 2>() == exchanges_of_all<C, S>() ? 2 : 3;
-  }
+  if constexpr (says_before_what_two_do<C, A>) return two_do_the_same<C, A>() ? 2 : 3;
   return 3;
 }
 

@@ -56,7 +56,7 @@ template <collective C, class A, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void fold_what_is_shown(Comm& comm, const buffers<T>& memory, std::size_t count, Op op,
                                                    std::span<T> result, call_site where) {
   using lower = lowered_as_is<T, Op>;
-  constexpr bool by_blocks = exchanges_of_all<C, schedule_for<C, A>>() == 2;
+  constexpr bool by_blocks = exchanges_by<C, A> == 2;
   constexpr collective first = by_blocks ? collective::reduce_scatter : C;
   const int rank = comm.rank();
   const int size = comm.size();

@@ -21,8 +21,7 @@ class owned_array {
   owned_array() = default;
   explicit owned_array(std::size_t size) : owned_array(size, type_name<T>()) {}
   /// `purpose` is what an error says that the memory is for.
-  owned_array(std::size_t size, std::string_view purpose)
-      : data_(detail::make_apart<T>(size, purpose)), size_(size) {}
+  owned_array(std::size_t size, std::string_view purpose) : data_(detail::make_apart<T>(size, purpose)), size_(size) {}
   owned_array(owned_array&& other) noexcept : data_(other.data_), size_(other.size_) { other.forget(); }
   owned_array& operator=(owned_array&& other) noexcept {
     if (this == &other) return *this;

@@ -138,6 +138,8 @@ static_assert(may_exchange<collective::allreduce, tutti::automatic, int, of_thre
 static_assert(may_exchange<collective::allreduce, tutti::ordered, int, of_processes>());
 static_assert(may_exchange<collective::allgather, tutti::automatic, int, of_processes>());
 static_assert(!may_exchange<collective::allreduce, tutti::flat, int, of_threads>());
+// Threads write where others show; of processes only the one that shows knows whether others can.
+static_assert(tutti::opening_lane<of_threads::lane_type> && !tutti::opening_lane<of_processes::lane_type>);
 // What is summed in wider accumulators travels as such.
 static_assert(tutti::detail::folds_what_is_shown<collective::reduce_scatter, float, std::plus<>>);
 static_assert(!tutti::detail::folds_what_is_shown<collective::allreduce, tutti::float16, std::plus<>>);
@@ -303,9 +305,10 @@ void exchange_all_blocks(Comm& comm) {
   const std::size_t two = most_exchanged_bytes / size_of_each / ranks;
   const std::size_t copied = Comm::transport_type::copy_bytes / size_of_each / ranks;
   const std::size_t all = tutti::detail::most_shown_bytes / size_of_each / ranks;
+  constexpr std::size_t unwritten = Comm::transport_type::copy_bytes / size_of_each;  // of a gather
   std::size_t turn = 0;
-  for (const std::size_t n :
-       {std::size_t{0}, std::size_t{1}, std::size_t{5}, held, held + 1, two, two + 1, copied, copied + 1, all, all + 1})
+  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{5}, held, held + 1, two, two + 1, copied,
+                              copied + 1, all, all + 1, unwritten, unwritten + 1})
     for (int i = 0; i < 20; ++i) exchange_blocks<Where>(comm, n, turn++);
 }
 
@@ -442,6 +445,55 @@ TEST_CASE("an algorithm of a user's need not support two ranks, or be known befo
       tutti::allreduce<at_run_time>(comm, data, std::plus{});
       require(data[2] == ranks, "at_run_time", 3);
     }));
+}
+
+TEST_CASE("a gather finds what does not fit, whether blocks are written where the root shows or sent to it") {
+  const test::deadline limit(std::chrono::seconds(100));
+  constexpr std::size_t sent = tutti::threads::copy_bytes / sizeof(int);
+  for (const int ranks : {2, 4}) {
+    for (const int root : {0, 1}) {
+      for (const auto& [mine, others] : {std::pair{sent + 1, sent + 2}, {sent, sent + 1}, {sent + 1, sent}}) {
+        const std::size_t of_one = mine;
+        const std::size_t of_others = others;
+        CAPTURE(ranks);
+        CAPTURE(root);
+        CAPTURE(of_one);
+        CAPTURE(of_others);
+        const test::outcomes ended = test::outcomes_of_run(ranks, [&](auto& comm) {
+          const std::size_t each = comm.rank() == 1 ? of_one : of_others;
+          const std::vector<int> in(each);
+          std::vector<int> out(each * static_cast<std::size_t>(ranks));
+          tutti::gather(comm, in, out, root);
+          tutti::barrier(comm);
+        });
+        for (const test::outcome& own : ended.of) {
+          CHECK(own.kind == "mismatch");
+          CHECK(test::contains(own.text, "rank 1 called gather of " +
+                                             std::to_string(of_one * static_cast<std::size_t>(ranks)) + " x int"));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a gather whose root or whose block does not come names who is late") {
+  const test::deadline limit(std::chrono::seconds(100));
+  constexpr std::size_t written = tutti::threads::copy_bytes / sizeof(int) + 1;
+  for (const int absent : {0, 2}) {
+    CAPTURE(absent);
+    const test::outcome late = test::outcome_of([&] {
+      tutti::run(3, [&](auto& comm) {
+        if (comm.rank() == absent) tutti::recv(comm, 1, std::vector<int>(1));  // for ever
+        comm.timeout(std::chrono::milliseconds(50));
+        const std::vector<int> in(written);
+        std::vector<int> out(3 * written);
+        tutti::gather(comm, in, out, 0);
+        tutti::barrier(comm);
+      });
+    });
+    CHECK(late.kind == "timed_out");
+    CHECK(test::contains(late.text, "rank " + std::to_string(absent)));
+  }
 }
 
 TEST_CASE("an exchange finds what does not fit, and hears of a rank that fails in it") {

@@ -136,6 +136,15 @@ static_assert(!tutti::sharing_lane<archetype_sharing_lane<8>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<9>>);
 static_assert(!tutti::sharing_lane<archetype_sharing_lane<10>>);
 
+template <int Missing = 0, bool Opens = true>
+struct archetype_opening_lane : archetype_sharing_lane<Missing> {
+  static constexpr bool opens = Opens;
+};
+static_assert(tutti::opening_lane<archetype_opening_lane<>>);
+static_assert(!tutti::opening_lane<archetype_opening_lane<0, false>>);
+static_assert(!tutti::opening_lane<archetype_opening_lane<4>>);
+static_assert(!tutti::opening_lane<archetype_sharing_lane<>>);
+
 struct always_has_room : archetype_sharing_lane<> {
   void publish(int, const std::byte*, std::size_t, std::size_t, bool) {}
 };

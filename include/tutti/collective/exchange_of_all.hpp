@@ -22,8 +22,8 @@ namespace tutti::detail {
 
 /// Not among more ranks than these.
 inline constexpr int most_exchanging = 64;
-/// How many exchanges in shared rounds the schedule is among so many ranks: one, as the collective is; two, of which the
-/// first gives each rank the fold of its block and the second gives it to all; or none.
+/// How many exchanges in shared rounds the schedule is among so many ranks: one, as the collective is; two, of which
+/// the first gives each rank the fold of its block and the second gives it to all; or none.
 template <collective C, schedule S>
 constexpr int exchanges_among(int size) {
   const S schedule{};
@@ -127,8 +127,7 @@ concept says_before_whether_it_is_a_star = requires {
 template <collective C, class A>
 inline constexpr int exchanges_by = [] {
   if constexpr (can_be_asked<A>()) {
-    if constexpr (says_before_how_all_exchange<C, schedule_for<C, A>>)
-      return exchanges_of_all<C, schedule_for<C, A>>();
+    if constexpr (says_before_how_all_exchange<C, schedule_for<C, A>>) return exchanges_of_all<C, schedule_for<C, A>>();
   }
   return 0;
 }();
@@ -153,8 +152,8 @@ constexpr bool may_be_star() {
 /// The most bytes of the whole vector: with more it makes no difference.
 inline constexpr std::size_t most_shown_bytes = 32'768;
 
-/// Whether the collective by A is the same exchanges, or a star, among two ranks too: two may do something else, or send
-/// messages.
+/// Whether the collective by A is the same exchanges, or a star, among two ranks too: two may do something else, or
+/// send messages.
 template <collective C, class A>
 constexpr bool two_do_the_same() {
   using S = schedule_for<C, A>;
@@ -175,14 +174,25 @@ constexpr int fewest_exchanging() {
   return 3;
 }
 
+/// Whether so many ranks do it here.
+template <collective C, class A, class Comm>
+TUTTI_ALWAYS_INLINE inline bool are_exchanging(const Comm& comm) {
+  constexpr int fewest = fewest_exchanging<C, A>();
+  return comm.size() <= most_exchanging && comm.size() >= fewest;
+}
 /// Whether a call of so many bytes is one here. What is `overwritten` has to fit where it is copied; in the executor it
 /// is the same to the others.
 template <collective C, class A, class Comm>
 TUTTI_ALWAYS_INLINE inline bool are_shown(const Comm& comm, std::size_t bytes, bool overwritten = false) {
   constexpr std::size_t most = std::min<std::size_t>(most_shown_bytes, Comm::lane_type::shown_bytes);
   constexpr std::size_t most_overwritten = std::min<std::size_t>(most, Comm::transport_type::copy_bytes);
-  constexpr int fewest = fewest_exchanging<C, A>();
-  return bytes <= (overwritten ? most_overwritten : most) && comm.size() <= most_exchanging && comm.size() >= fewest;
+  return bytes <= (overwritten ? most_overwritten : most) && are_exchanging<C, A>(comm);
+}
+/// Whether blocks of so many bytes are written where the root shows: who sent it more than is copied would have to wait
+/// for it too.
+template <collective C, class A, class Comm>
+TUTTI_ALWAYS_INLINE inline bool are_written(const Comm& comm, std::size_t bytes) {
+  return bytes > Comm::transport_type::copy_bytes && are_exchanging<C, A>(comm);
 }
 
 /// n elements from each source.
@@ -270,6 +280,29 @@ class exchange_of_all {
     lane_.release_shared();
     lane_.end_shared(true);
   }
+  /// The root shows all others n elements which they write, each in its place; `meanwhile()` is called when it has.
+  template <class T, class Meanwhile>
+  TUTTI_ALWAYS_INLINE void have_all_write(T* data, std::size_t n, Meanwhile&& meanwhile) {
+    show(-1, data, n, 0, false);
+    each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, false); });
+    meanwhile();
+    // What they show is nothing, but of a call: had one of them called otherwise, it would not write.
+    const T* said[most_exchanging];
+    look_at_all<T>(said, nowhere);
+    lane_.release_shared();
+    lane_.end_shared(true);
+  }
+  /// Calls `write(to)` when the root has shown n elements for it: `to` is where the element `wanted` of them is.
+  template <class T, class Write>
+  TUTTI_ALWAYS_INLINE void write_to_root(int root, const T* own, std::size_t n, std::size_t wanted, Write&& write) {
+    lane_.publish_to(root, show(root, own, 0, 0, true));
+    lane_.expect(root, n * sizeof(T));
+    T* const to = const_cast<T*>(await<T>(root, wanted));
+    lane_.claim_shared();
+    write(to);
+    lane_.release_shared();
+    lane_.end_shared(true);
+  }
   TUTTI_ALWAYS_INLINE void end() {
     while (!lane_.settled()) wait_();
     if (wait_.waited) lane_.awake();
@@ -301,9 +334,10 @@ class exchange_of_all {
     while ((from = lane_.look(peer, wanted * sizeof(T))) == nullptr) wait_();
     return reinterpret_cast<const T*>(from);
   }
+  static constexpr std::size_t nowhere(int) { return 0; }
   /// What has been looked at may be read until `release_shared`.
   template <class T, class Wanted>
-  TUTTI_ALWAYS_INLINE void look_at_all(const T** source, Wanted& wanted) {
+  TUTTI_ALWAYS_INLINE void look_at_all(const T** source, Wanted&& wanted) {
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { source[peer] = await<T>(peer, wanted(peer)); });
     lane_.claim_shared();
   }

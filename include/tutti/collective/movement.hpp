@@ -69,6 +69,24 @@ TUTTI_ALWAYS_INLINE inline void gather_what_is_shown(Comm& comm, const buffers<T
                 });
 }
 
+/// A gather in which the root shows where it wants the blocks, and each writes its own there: all at once, where the
+/// root alone would copy one after the other.
+template <class A, class T, class Comm>
+TUTTI_ALWAYS_INLINE inline void gather_what_is_written(Comm& comm, const buffers<T>& memory, std::size_t each, int root,
+                                                       call_site where) {
+  constexpr auto verb = collective::gather;
+  const int rank = comm.rank();
+  const std::size_t count = each * static_cast<std::size_t>(comm.size());
+  const std::size_t own = each * static_cast<std::size_t>(rank);
+  const T* const sent = memory.own_in != nullptr ? memory.own_in : memory.in + own;
+  const auto write = [&](T* to) TUTTI_ALWAYS_INLINE { copy_elements(to, sent, each, streams<T>(count, comm.size())); };
+  run_exchanges(comm, make_call<verb, A, T, no_operation>(comm, count, root, where),
+                [&](auto& exchange) TUTTI_ALWAYS_INLINE {
+                  if (rank != root) return exchange.write_to_root(root, sent, count, own, write);
+                  exchange.have_all_write(memory.out, count, [&] { write(memory.out + own); });
+                });
+}
+
 /// A broadcast or scatter in which the root shows its vector, or its block to the only one who wants one.
 template <collective C, class A, class T, class Comm>
 TUTTI_ALWAYS_INLINE inline void take_what_the_root_shows(Comm& comm, const buffers<T>& memory, std::size_t count,
@@ -114,6 +132,9 @@ TUTTI_ALWAYS_INLINE inline void movement(Comm& comm, const buffers<T>& memory, s
       }
       if constexpr (C != collective::allgather) {
         if constexpr (may_be_star<C, A, T, Comm>()) {
+          if constexpr (C == collective::gather && opening_lane<typename Comm::lane_type>)
+            if (are_written<C, A>(comm, each * sizeof(T)))
+              return gather_what_is_written<A>(comm, memory, each, root, where);
           if (are_shown<C, A>(comm, count * sizeof(T))) {
             if constexpr (C == collective::gather)
               return gather_what_is_shown<A>(comm, memory, each, root, where);

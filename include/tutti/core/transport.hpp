@@ -124,6 +124,13 @@ concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data
   l.end_shared(true);
 };
 
+/// A sharing lane whose ranks may write, too, what others show: between `claim_shared()` and `release_shared()`, where
+/// `look` has found it.
+///
+/// - `L::opens`: they may.
+template <class L>
+concept opening_lane = sharing_lane<L> && L::opens;
+
 /// A lane that models time, and is told what a rank does with what has arrived.
 ///
 /// - `folded(bytes)`: this rank has folded in so many bytes of what it received.

@@ -49,6 +49,8 @@ class shared_memory_lane : public lane_boards<Group> {
   std::size_t piece_bytes() const requires(!Group::shows_all) { return group_->piece_bytes(index_); }
   /// Whether messages may be read from the memory of other processes.
   static constexpr bool lands = !Group::shows_all;
+  /// What is shown is the memory of its rank itself, and each may write it.
+  static constexpr bool opens = Group::shows_all;
   /// Shared rounds of vectors up to this size.
   static constexpr std::size_t shown_bytes = Group::shows_all ? SIZE_MAX : Group::shown_copy_bytes;
 

@@ -59,7 +59,9 @@ void destroy_apart(T* objects, std::size_t count) noexcept {
 /// So many objects, zero or default, in cache lines that hold nothing else; null for none.
 template <class T>
 T* make_apart(std::size_t count, std::string_view purpose) {
-  T* const objects = reinterpret_cast<T*>(take_apart(bytes_for<T>(count), alignment_apart<T>, purpose));
+  const std::size_t bytes = bytes_for<T>(count);
+  if (bytes > PTRDIFF_MAX) refuse_memory(bytes, purpose);  // said here too, or compilers warn of the loop
+  T* const objects = reinterpret_cast<T*>(take_apart(bytes, alignment_apart<T>, purpose));
   if constexpr (std::is_nothrow_default_constructible_v<T>) {
     for (std::size_t i = 0; i < count; ++i) ::new (static_cast<void*>(objects + i)) T();
   } else {

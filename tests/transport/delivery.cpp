@@ -174,14 +174,14 @@ TEST_CASE("a message that could not be sent is tried again, and a report that is
 TEST_CASE("a message that was to be timed and has not been sent is forgotten") {
   delivery_choice choice;
   const std::atomic<std::uint64_t> none{0};
-  while (!choice.next_result(none).timed) continue;
+  while (!choice.next_result(large, none).timed) continue;
   choice.sent(delivery::cached, large, nanoseconds(1));
-  REQUIRE(!choice.next_result(none).timed);
+  REQUIRE(!choice.next_result(large, none).timed);
   choice.not_sent();
-  REQUIRE(choice.next_result(none).timed);
+  REQUIRE(choice.next_result(large, none).timed);
   choice.sent(delivery::cached, large, nanoseconds(1));
   const std::atomic<std::uint64_t> told{delivery_choice::report(1, nanoseconds(1))};
-  CHECK(choice.next_result(told).timed);
+  CHECK(choice.next_result(large, told).timed);
 }
 
 TEST_CASE("a time that no number holds is the longest one") {
@@ -195,9 +195,9 @@ TEST_CASE("two processes tell each other how long they take, in channels and on 
   const auto ended = test::outcomes_of_processes(2, [](test::process_communicator& comm, test::rank_report&) {
     auto& group = comm.transport().group();
     const auto told = [&] { return group.connect(0, comm.rank(), 1 - comm.rank()).report.load() >> 32; };
-    const auto check = [&]<class A>(std::size_t count) {
+    const auto check = [&]<class A>(auto data) {
       const std::uint64_t before = told();
-      std::vector<int> data(count);
+      const std::size_t count = data.size();
       for (int call = 0; call < 1500; ++call) {
         for (std::size_t i = 0; i < count; i += 97) data[i] = call + static_cast<int>(i) + comm.rank();
         tutti::allreduce<A>(comm, data, std::plus{});
@@ -209,10 +209,12 @@ TEST_CASE("two processes tell each other how long they take, in channels and on 
                                std::string(tutti::name_of<A>()));
     };
     for (const std::size_t count : {600U, 5'000U, 40'000U}) {
-      check.operator()<tutti::naive>(count);
-      check.operator()<tutti::recursive_doubling>(count);
-      check.operator()<tutti::flat>(count);
+      check.operator()<tutti::naive>(std::vector<int>(count));
+      check.operator()<tutti::recursive_doubling>(std::vector<int>(count));
+      check.operator()<tutti::flat>(std::vector<int>(count));
     }
+    // Sums that the other reads where they are computed.
+    check.operator()<tutti::flat>(comm.allocate<int>(2 * delivery_choice::least_result / sizeof(int) + 5));
   });
   CHECK(ended.run == test::outcome{});
 }
@@ -222,19 +224,22 @@ TEST_CASE("large sums of two threads are right whichever way what the other read
   SUBCASE("by choice") { delivery_choice::forced.reset(); }
   SUBCASE("cached") { delivery_choice::forced = delivery::cached; }
   SUBCASE("streamed") { delivery_choice::forced = delivery::streamed; }
-  const std::size_t count = tutti::streaming_bytes(2) / sizeof(int) + 5;
-  tutti::run(2, [&](auto& comm) {
-    std::vector<int> data(count);
-    for (int call = 0; call < (test::sanitized ? 8 : 40); ++call) {
-      for (std::size_t i = 0; i < count; i += 97) data[i] = call + static_cast<int>(i) + comm.rank();
-      if (call % 3 == 0) {
-        tutti::allreduce<tutti::naive>(comm, data, std::plus{});
-      } else {
-        tutti::allreduce<tutti::flat>(comm, data, std::plus{});
+  const auto sum = [](std::size_t count, int calls) {
+    tutti::run(2, [&](auto& comm) {
+      std::vector<int> data(count);
+      for (int call = 0; call < calls; ++call) {
+        for (std::size_t i = 0; i < count; i += 97) data[i] = call + static_cast<int>(i) + comm.rank();
+        if (call % 3 == 0) {
+          tutti::allreduce<tutti::naive>(comm, data, std::plus{});
+        } else {
+          tutti::allreduce<tutti::flat>(comm, data, std::plus{});
+        }
+        for (std::size_t i = 0; i < count; i += 97)
+          if (data[i] != 2 * (call + static_cast<int>(i)) + 1) throw std::logic_error("a wrong sum");
       }
-      for (std::size_t i = 0; i < count; i += 97)
-        if (data[i] != 2 * (call + static_cast<int>(i)) + 1) throw std::logic_error("a wrong sum");
-    }
-  });
+    });
+  };
+  CHECK_NOTHROW(sum(tutti::streaming_bytes(2) / sizeof(int) + 5, test::sanitized ? 8 : 40));
+  CHECK_NOTHROW(sum(2 * delivery_choice::least_result / sizeof(int) + 5, 40));
   delivery_choice::forced.reset();
 }

@@ -110,8 +110,7 @@ class open_round {
   TUTTI_ALWAYS_INLINE bool receive(L& lane, Wait& wait) {
     using takes = intake<Storage, Op, L>;
     auto& m = *memory_;
-    const takes take{lane, m.scratch, m.how, shared_, m.how.streaming && last_, m.how.streaming && m.how.pair && !last_,
-                     m.op};
+    const takes take{lane, m.scratch, m.how, shared_, m.how.streaming && last_, m.how.pair && !last_, m.op};
     typename takes::progress at{done_, message_, viewed_, landing_};
     bool finished = true;
     if (arrivals_.size() == 1) {

@@ -39,7 +39,7 @@ struct intake {
   const policy& treat;
   bool shared;     // read where others have published
   bool streaming;  // written past the caches
-  bool sent_on;    // what is written is large, and the only other rank may read it in a later round
+  bool sent_on;    // the only other rank may read what is written in a later round
   Op& op;
 
   /// How far a round has got that could not be taken in whole.

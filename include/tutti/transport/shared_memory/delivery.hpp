@@ -35,14 +35,17 @@ class delivery_choice {
   };
 
   delivery_choice() {
-    size_class& c = sizes_[results];
-    c.copy_lead = lead_of_results;
-    c.due_of(delivery::streamed) = 2 * c.due_of(delivery::cached);
+    for (int i = size_classes; i < size_classes + result_classes; ++i) {
+      sizes_[i].copy_lead = lead_of_results;
+      sizes_[i].due_of(delivery::streamed) = 2 * sizes_[i].due_of(delivery::cached);
+    }
   }
 
   static constexpr std::size_t least_bytes = 1024;
   /// Fewer are not worth a call of the kernel.
   static constexpr std::size_t least_read = 32768;
+  /// A smaller vector is computed in the caches.
+  static constexpr std::size_t least_result = 65536;
   /// For tests and measurements: what this process sends goes that way where it can, else by `cached`.
   static inline std::optional<delivery> forced;
 
@@ -54,11 +57,11 @@ class delivery_choice {
     if (bytes < least_bytes) return {delivery::cached, false};
     return next(index_of(bytes), readable, report);
   }
-  /// The same for a large vector that is not copied but computed where the peer reads it.
-  decision next_result(const std::atomic<std::uint64_t>& report) {
+  /// The same for a vector of at least `least_result` bytes that is not copied but computed where the peer reads it.
+  decision next_result(std::size_t bytes, const std::atomic<std::uint64_t>& report) {
     if (forced) [[unlikely]]
       return {*forced == delivery::read ? delivery::cached : *forced, false};
-    return next(results, false, report);
+    return next(index_of_result(bytes), false, report);
   }
   /// Calls `write(streamed)`, which writes the message of such a decision; whether the receiver is to tell its time.
   template <class Write>
@@ -90,7 +93,7 @@ class delivery_choice {
  private:
   static constexpr int ways = 3;
   static constexpr int size_classes = 9;
-  static constexpr int results = size_classes;
+  static constexpr int result_classes = 4;  // each four times as large as the one before
   static constexpr std::int64_t longest = INT32_MAX;
   // A way is tried with so many messages, of which the last are timed; the others bring the memory of copies into the
   // state in which this way leaves it. The least time counts: a rank can be interrupted.
@@ -172,6 +175,10 @@ class delivery_choice {
   static int index_of(std::size_t bytes) {
     return std::min(static_cast<int>(std::bit_width(bytes / least_bytes)) - 1, size_classes - 1);
   }
+  static int index_of_result(std::size_t bytes) {
+    return size_classes +
+           std::min((static_cast<int>(std::bit_width(bytes / least_result)) - 1) / 2, result_classes - 1);
+  }
   static std::int64_t nanoseconds(clock::duration time) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
   }
@@ -193,8 +200,8 @@ class delivery_choice {
     sizes_[sizes_awaited_].learn(way_, (all + 1) * 1024 / static_cast<float>(bytes_));
   }
 
-  size_class sizes_[size_classes + 1];  // and that of results
-  std::uint8_t last_ = 0;               // of which there was a trial
+  size_class sizes_[size_classes + result_classes];
+  std::uint8_t last_ = 0;  // of which there was a trial
   // The message whose time the receiver is to tell.
   bool awaited_ = false;
   delivery way_ = delivery::cached;

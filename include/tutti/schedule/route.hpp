@@ -180,8 +180,8 @@ constexpr bool valid_route(int size) {
 
 namespace detail {
 
-// A variable for each size: compilers count the steps of one constant expression, not of all of them. Few ranks take few
-// steps, and every program proves the library's routes among them: these sizes are one constant expression.
+// A variable for each size: compilers count the steps of one constant expression, not of all of them. Few ranks take
+// few steps, and every program proves the library's routes among them: these sizes are one constant expression.
 inline constexpr int proved_together = 8;
 
 template <class R, int First, int Last>
@@ -202,10 +202,11 @@ constexpr bool proved_each(std::integer_sequence<int, I...>) {
 /// The route is correct for each size in `[First, Last]` that it supports.
 template <route R, int First, int Last>
 inline constexpr bool proved = [] {
-  constexpr int last = Last < detail::proved_together ? Last : detail::proved_together;
-  constexpr int next = First > last ? First : last + 1;
-  return detail::proved_among<R, First, last> &&
-         detail::proved_each<R, next>(std::make_integer_sequence<int, Last < next ? 0 : Last - next + 1>{});
+  constexpr int together = Last < detail::proved_together ? Last : detail::proved_together;
+  constexpr int next = First > together ? First : together + 1;
+  constexpr int others = Last >= next ? Last - next + 1 : 0;
+  return detail::proved_among<R, First, together> &&
+         detail::proved_each<R, next>(std::make_integer_sequence<int, others>{});
 }();
 
 }  // namespace tutti

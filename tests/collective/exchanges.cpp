@@ -104,8 +104,7 @@ struct not_of_two {
 static_assert(fewest_exchanging<collective::reduce, not_of_two>() == 3);
 static_assert(fewest_exchanging<collective::broadcast, not_of_two>() == 3);
 
-template <collective C, class A>
-constexpr bool is_star_by = tutti::detail::is_star<C, tutti::schedule_for<C, A>>();
+using tutti::detail::is_star_by;
 static_assert(is_star_by<collective::gather, tutti::flat> && is_star_by<collective::reduce, tutti::flat>);
 static_assert(!is_star_by<collective::gather, tutti::binomial> && !is_star_by<collective::reduce, tutti::binomial>);
 static_assert(is_star_by<collective::broadcast, tutti::flat> && is_star_by<collective::scatter, tutti::flat>);
@@ -138,7 +137,8 @@ static_assert(may_exchange<collective::allreduce, tutti::automatic, int, of_thre
 static_assert(may_exchange<collective::allreduce, tutti::ordered, int, of_processes>());
 static_assert(may_exchange<collective::allgather, tutti::automatic, int, of_processes>());
 static_assert(!may_exchange<collective::allreduce, tutti::flat, int, of_threads>());
-// Threads write where others show; of processes only the one that shows knows whether others can.
+// Threads write where others show. Of processes only the one that shows knows whether others can, and if it fails
+// nobody would wait for them.
 static_assert(tutti::opening_lane<of_threads::lane_type> && !tutti::opening_lane<of_processes::lane_type>);
 // What is summed in wider accumulators travels as such.
 static_assert(tutti::detail::folds_what_is_shown<collective::reduce_scatter, float, std::plus<>>);
@@ -483,8 +483,9 @@ TEST_CASE("a gather whose root or whose block does not come names who is late") 
     CAPTURE(absent);
     const test::outcome late = test::outcome_of([&] {
       tutti::run(3, [&](auto& comm) {
+        tutti::barrier(comm);
         if (comm.rank() == absent) tutti::recv(comm, 1, std::vector<int>(1));  // for ever
-        comm.timeout(std::chrono::milliseconds(50));
+        comm.timeout(std::chrono::milliseconds(test::sanitized ? 500 : 100));
         const std::vector<int> in(written);
         std::vector<int> out(3 * written);
         tutti::gather(comm, in, out, 0);
@@ -492,8 +493,41 @@ TEST_CASE("a gather whose root or whose block does not come names who is late") 
       });
     });
     CHECK(late.kind == "timed_out");
-    CHECK(test::contains(late.text, "rank " + std::to_string(absent)));
+    CHECK(late.peer == absent);
+    CHECK(test::contains(late.text, "rank " + std::to_string(absent) + " was late"));
   }
+}
+
+namespace {
+template <std::size_t Alignment>
+struct alignas(Alignment) aligned_element {
+  int value;
+};
+template <class T>
+void gather_large(int ranks) {
+  CAPTURE(ranks);
+  CAPTURE(alignof(T));
+  const std::size_t each = tutti::threads::copy_bytes / sizeof(T) + 3;
+  CHECK_NOTHROW(tutti::run(ranks, [&](auto& comm) {
+    for (const int root : {0, ranks - 1}) {
+      std::vector<T> in(each);
+      std::vector<T> out(comm.rank() == root ? each * static_cast<std::size_t>(ranks) : 0);
+      for (std::size_t i = 0; i < each; ++i) in[i].value = comm.rank() * 10'000 + static_cast<int>(i);
+      tutti::gather(comm, in, out, root);
+      for (T& element : in) element.value = -1;
+      for (std::size_t i = 0; i < out.size(); ++i)
+        require(out[i].value == static_cast<int>(i / each * 10'000 + i % each), "gather", each);
+    }
+  }));
+}
+}  // namespace
+
+TEST_CASE("large blocks are gathered among more ranks than exchange, and however elements are aligned") {
+  const test::deadline limit(std::chrono::seconds(100));
+  gather_large<aligned_element<4>>(tutti::detail::most_exchanging);
+  gather_large<aligned_element<4>>(tutti::detail::most_exchanging + 1);
+  gather_large<aligned_element<32>>(3);
+  gather_large<aligned_element<64>>(3);
 }
 
 TEST_CASE("an exchange finds what does not fit, and hears of a rank that fails in it") {

@@ -159,6 +159,33 @@ TEST_CASE("each size has its own way") {
   CHECK(one.most(100, large, false, far) == delivery::streamed);
 }
 
+TEST_CASE("each size of results has its own way") {
+  delivery_choice choice;
+  std::atomic<std::uint64_t> report{0};
+  std::uint32_t timed = 0;
+  // Those of the least size are best left in the caches, the next ones are not.
+  constexpr std::size_t least = delivery_choice::least_result;
+  const auto compute = [&](std::size_t bytes) {
+    const auto [way, to_time] = choice.next_result(bytes, report);
+    if (to_time) {
+      const bool is_best = (way == delivery::streamed) == (bytes >= 4 * least);
+      choice.sent(way, bytes, nanoseconds(is_best ? bytes / 64 : bytes / 4));
+      report.store(delivery_choice::report(++timed, nanoseconds(0)));
+    }
+    return way;
+  };
+  constexpr std::size_t sizes[] = {least, 4 * least - 1, 4 * least, 64 * least, std::size_t{1} << 40};
+  for (int i = 0; i < settling; ++i)
+    for (const std::size_t bytes : sizes) compute(bytes);
+  for (const std::size_t bytes : sizes) {
+    CAPTURE(bytes);
+    int streamed = 0;
+    for (int i = 0; i < 100; ++i) streamed += compute(bytes) == delivery::streamed;
+    CHECK((streamed > 90) == (bytes >= 4 * least));
+    CHECK((streamed < 10) == (bytes < 4 * least));
+  }
+}
+
 TEST_CASE("a message that could not be sent is tried again, and a report that is late is waited for") {
   delivery_choice choice;
   const std::atomic<std::uint64_t> none{0};

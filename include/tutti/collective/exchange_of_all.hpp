@@ -16,7 +16,8 @@
 
 // Among ranks that share memory small collectives are one or two rounds in which each shows its part to all, or to the
 // root, and takes in what the others show. Where the schedule is no more than that, it is done here and not by the
-// executor, which would list each step twice: among 16 ranks that takes a third of the time.
+// executor, which would list each step twice: among 16 ranks that takes a third of the time. And a gather of large
+// blocks is one round in which the root shows where it wants them, if others may write there.
 
 namespace tutti::detail {
 
@@ -77,15 +78,16 @@ constexpr bool is_star_among(int size, int root) {
   return is;
 }
 
-/// The same among all numbers of ranks from three on: schedules are asked about some of them.
+/// Schedules are asked what they do among so many ranks, which are taken for all numbers from three on.
 inline constexpr int sizes_asked[] = {3, 4, 8};
+/// The same among all these.
 template <collective C, schedule S>
 constexpr int exchanges_of_all() {
   if constexpr (vectors<S> != 1 || segmented<S> || rooted<S>) {
     return 0;
   } else {
     const int exchanges = exchanges_among<C, S>(sizes_asked[0]);
-    for (const int size : sizes_asked)
+    for (const int size : {sizes_asked[1], sizes_asked[2]})
       if (exchanges == 0 || exchanges_among<C, S>(size) != exchanges) return 0;
     return exchanges;
   }
@@ -123,7 +125,7 @@ concept says_before_whether_it_is_a_star = requires {
   typename std::bool_constant<(static_cast<void>(is_star<C, S>()), true)>;
 };
 
-/// How many exchanges the collective by A is, where ranks can read what others show.
+/// How many exchanges the collective by A is, and whether it is a star.
 template <collective C, class A>
 inline constexpr int exchanges_by = [] {
   if constexpr (can_be_asked<A>()) {
@@ -138,6 +140,7 @@ inline constexpr bool is_star_by = [] {
   }
   return false;
 }();
+/// The same where ranks can read what others show, else none.
 template <collective C, class A, class T, class Comm>
 constexpr int exchanges_among_all() {
   if constexpr (shows_elements<T, Comm>) return exchanges_by<C, A>;
@@ -286,10 +289,11 @@ class exchange_of_all {
     show(-1, data, n, 0, false);
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { lane_.publish_to(peer, false); });
     meanwhile();
-    // What they show is nothing, but of a call: had one of them called otherwise, it would not write.
-    const T* said[most_exchanging];
-    look_at_all<T>(said, nowhere);
-    lane_.release_shared();
+    // They show nothing but which call theirs is: had one of them made another, it would not write.
+    each_other([&](int peer) TUTTI_ALWAYS_INLINE {
+      lane_.expect(peer, 0);
+      await<T>(peer, 0);
+    });
     lane_.end_shared(true);
   }
   /// Calls `write(to)` when the root has shown n elements for it: `to` is where the element `wanted` of them is.
@@ -334,10 +338,9 @@ class exchange_of_all {
     while ((from = lane_.look(peer, wanted * sizeof(T))) == nullptr) wait_();
     return reinterpret_cast<const T*>(from);
   }
-  static constexpr std::size_t nowhere(int) { return 0; }
   /// What has been looked at may be read until `release_shared`.
   template <class T, class Wanted>
-  TUTTI_ALWAYS_INLINE void look_at_all(const T** source, Wanted&& wanted) {
+  TUTTI_ALWAYS_INLINE void look_at_all(const T** source, Wanted& wanted) {
     each_other([&](int peer) TUTTI_ALWAYS_INLINE { source[peer] = await<T>(peer, wanted(peer)); });
     lane_.claim_shared();
   }

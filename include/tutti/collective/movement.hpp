@@ -72,8 +72,8 @@ TUTTI_ALWAYS_INLINE inline void gather_what_is_shown(Comm& comm, const buffers<T
 /// A gather in which the root shows where it wants the blocks, and each writes its own there: all at once, where the
 /// root alone would copy one after the other.
 template <class A, class T, class Comm>
-TUTTI_ALWAYS_INLINE inline void gather_what_is_written(Comm& comm, const buffers<T>& memory, std::size_t each, int root,
-                                                       call_site where) {
+[[gnu::noinline]] void gather_what_is_written(Comm& comm, const buffers<T>& memory, std::size_t each, int root,
+                                              call_site where) {
   constexpr auto verb = collective::gather;
   const int rank = comm.rank();
   const std::size_t count = each * static_cast<std::size_t>(comm.size());

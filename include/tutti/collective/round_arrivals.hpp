@@ -85,7 +85,7 @@ struct intake {
             fold_pair(to, left ? arriving : own, left ? own : arriving, n, op, past_caches);
           };
           if (sent_on) {
-            write_result(peer, to, n, fold_here);
+            write_result(peer, to, n, storage.size(block), fold_here);
           } else {
             fold_here(streaming);
           }
@@ -221,9 +221,9 @@ struct intake {
 
   template <class Write>
   void write_result([[maybe_unused]] int peer, [[maybe_unused]] T* to, [[maybe_unused]] std::size_t n,
-                    const Write& write) const {
+                    [[maybe_unused]] std::size_t of, const Write& write) const {
     if constexpr (writing_lane<L>) {
-      lane.write_result(peer, reinterpret_cast<std::byte*>(to), n * sizeof(T), write);
+      lane.write_result(peer, reinterpret_cast<std::byte*>(to), n * sizeof(T), of * sizeof(T), write);
     } else {
       write(false);
     }

@@ -283,8 +283,9 @@ class vectors_storage {
   T* vectors_[Vectors] = {};
 };
 
-/// A choice without a root has a candidate that moves whole vectors and one that moves blocks: they share one storage,
-/// and so one executor, which is a thirtieth of what it takes to compile a program of one call.
+/// Where there is no root a whole vector is stored as blocks are, of which it is one. So the candidates of an
+/// allreduce, one of which moves whole vectors and one blocks, share an executor: without that a program of one call
+/// takes a thirtieth longer to compile. It costs 3 % of an allreduce of 4 KiB among two threads, and less of any other.
 template <class T, class S>
 struct storage_of {
   using type = std::conditional_t<whole_vector<S> && rooted<S>, whole_storage<T>, vector_storage<T>>;

@@ -18,7 +18,7 @@ namespace tutti {
 /// - `t.width(link)`: how many times as many bytes as a rank's port it carries in the same time.
 /// - optional, `t.hosts`: which ranks share a host, a `const host_map*`.
 template <class T>
-concept topology = value<T> && requires(const T& t, int a) {
+concept topology = detail::value<T> && requires(const T& t, int a) {
   { t.size } -> std::convertible_to<int>;
   { t.links() } -> std::same_as<int>;
   { t.hops(a, a) } -> std::same_as<int>;

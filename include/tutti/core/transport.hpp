@@ -86,12 +86,12 @@ concept landing_lane = viewing_lane<L> && L::lands && requires(L& l, int peer, s
 /// A lane that knows how what it sends is best written before.
 ///
 /// - `write_copy(peer, to, from, bytes)`: copies to memory from which that peer will be sent as many bytes next.
-/// - `write_result(peer, to, bytes, write)`: calls `write(streamed)`, which writes there what will be sent to that peer
-///   in a later round, past the caches if `streamed`.
+/// - `write_result(peer, to, bytes, of, write)`: calls `write(streamed)`, which writes there what will be sent to that
+///   peer in a later round, past the caches if `streamed`; it is a piece of so many bytes, or the whole.
 template <class L>
 concept writing_lane = lane<L> && requires(L& l, int peer, std::byte* to, const std::byte* from, std::size_t bytes) {
   l.write_copy(peer, to, from, bytes);
-  l.write_result(peer, to, bytes, [](bool) {});
+  l.write_result(peer, to, bytes, bytes, [](bool) {});
 };
 
 /// A lane on which a rank can show one part of its vector to all others at once. In a shared round every message is
@@ -107,6 +107,7 @@ concept writing_lane = lane<L> && requires(L& l, int peer, std::byte* to, const 
 /// - `expect(peer, bytes)`: a hint that the peer's part, of about that size, will be looked for soon.
 /// - `look(peer, offset)`: where the byte `offset` of the peer's vector lies, or null while it has not published.
 /// - `claim_shared()`: from here to `release_shared()` what was looked up may be read; throws if the group has failed.
+///   A rank that fails while others may read what it shows waits for them, or they are told afterwards.
 /// - `end_shared(alone)`: this rank has ended the round. Every rank ends every shared round. Not `alone`: the next one
 ///   is a shared round of the same call in which every rank looks at every other, which says the same; nobody asks
 ///   whether what it has shown is settled before.
@@ -125,7 +126,7 @@ concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data
 };
 
 /// A sharing lane whose ranks may write, too, what others show: between `claim_shared()` and `release_shared()`, where
-/// `look` has found it.
+/// `look` has found it. A rank that fails waits for who writes its memory.
 ///
 /// - `L::opens`: they may.
 template <class L>

@@ -29,7 +29,7 @@ constexpr int wrapped(int value, int size) {
 /// `translate(a, b)` is `{a * h : h in b}`. `translatable(b)` says whether that is a block set for every `a`; routes
 /// use only such sets.
 template <class G>
-concept group = value<G> && requires(const G& g, int a, block_set b) {
+concept group = detail::value<G> && requires(const G& g, int a, block_set b) {
   G{a};
   { g.size } -> std::convertible_to<int>;
   { g.multiply(a, a) } -> std::same_as<int>;

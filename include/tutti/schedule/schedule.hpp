@@ -75,7 +75,8 @@ struct step_archetype {
 /// - optional, `S::vectors`: a rank works on so many vectors, all divided into the same blocks; number 0 begins as the
 ///   caller's input, the others begin with nothing. Then no set of blocks wraps around. `S::result` is the number of
 ///   the vector that ends as the result, 0 unless it is given.
-/// - optional, `S::whole_vector`: true if `blocks(size)` is 1 for every size, which saves all arithmetic with blocks.
+/// - optional, `S::whole_vector`: true if `blocks(size)` is 1 for every size; where there is a root that saves all
+///   arithmetic with blocks.
 /// - optional, `S::folding`: a `folds`; `repeatedly` if it is not said. `folds_as_it_says` checks it.
 /// - `S::rank_ordered`: every result is the fold of the contributions in rank order, for any associative operation.
 /// - optional, `S::rank_ordered_at({root, size, hosts})`: where that holds for some roots, sizes and hosts only,
@@ -87,7 +88,7 @@ struct step_archetype {
 ///   ranks, in which neighbouring aligned groups of 2^k ranks meet in one fold, cut off at `size`.
 /// - `S::overlapping`: some round writes a block that the same round sends, so sends need a copy.
 template <class S>
-concept schedule = value<S> && requires(const S& s, place at, int k, detail::step_archetype emit) {
+concept schedule = detail::value<S> && requires(const S& s, place at, int k, detail::step_archetype emit) {
   { s.rounds(at) } -> std::same_as<int>;
   { s.blocks(k) } -> std::same_as<int>;
   s.round(at, k, emit);

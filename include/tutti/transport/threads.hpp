@@ -17,9 +17,9 @@
 
 namespace tutti {
 
-/// A transport whose ranks are threads of one process. Large messages are read where the sender has them; nothing is
-/// copied twice. Blocking collectives allocate only the first time that they need more than before. The whole group
-/// outlives it; it stays where it is once it has made a lane.
+/// A transport whose ranks are threads of one process. Large messages are read where the sender has them, or written
+/// where the receiver wants them; nothing is copied twice. Blocking collectives allocate only the first time that they
+/// need more than before. The whole group outlives it; it stays where it is once it has made a lane.
 class threads {
  public:
   using lane_type = detail::threads_lane;

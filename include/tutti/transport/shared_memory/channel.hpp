@@ -105,12 +105,12 @@ struct board {
   static constexpr std::uint64_t used_among(int ranks) { return ranks == 2 ? capacity / 2 : capacity; }
 
   message_slot slots[capacity];
-  // How many shared rounds this rank has ended: it reads nothing of theirs any more. Told twice in a ring only, unless
-  // it read the memory of others, who then wait for it, and does not show them something in the next round: a line that
-  // others read is slow to write. Who waits for a slot to be free is so far ahead that this rank has several rounds to
-  // end before it needs anything.
+  // How many shared rounds this rank has ended: it is in nobody's memory for them any more. Told twice in a ring only,
+  // unless it was, and others wait for it, and it does not show them something in the next round: a line that others
+  // read is slow to write. Who waits for a slot to be free is so far ahead that this rank has several rounds to end
+  // before it needs anything.
   alignas(64) std::atomic<std::uint64_t> ended{0};
-  // Not 0 while it reads memory of others.
+  // Not 0 while it is in memory of others.
   alignas(64) std::atomic<std::uint64_t> claimed{0};
   // What this rank shows on the lane, here and in channels, is in its own hands again, unless it is a copy.
   std::atomic<bool> withdrawn{false};

@@ -44,7 +44,7 @@ class delivery_choice {
   static constexpr std::size_t least_bytes = 1024;
   /// Fewer are not worth a call of the kernel.
   static constexpr std::size_t least_read = 32768;
-  /// A smaller vector is computed in the caches.
+  /// Smaller ones are computed in the caches.
   static constexpr std::size_t least_result = 65536;
   /// For tests and measurements: what this process sends goes that way where it can, else by `cached`.
   static inline std::optional<delivery> forced;
@@ -57,7 +57,8 @@ class delivery_choice {
     if (bytes < least_bytes) return {delivery::cached, false};
     return next(index_of(bytes), readable, report);
   }
-  /// The same for a vector of at least `least_result` bytes that is not copied but computed where the peer reads it.
+  /// The same for a result of at least `least_result` bytes, which is not copied but computed where the peer reads it,
+  /// or for a piece of one.
   decision next_result(std::size_t bytes, const std::atomic<std::uint64_t>& report) {
     if (forced) [[unlikely]]
       return {*forced == delivery::read ? delivery::cached : *forced, false};
@@ -99,7 +100,7 @@ class delivery_choice {
   // state in which this way leaves it. The least time counts: a rank can be interrupted.
   static constexpr std::uint8_t lead = 2 * channel::capacity;
   static constexpr std::uint8_t samples = 3;
-  // Results are large and rare, and lie where they lay before.
+  // Results lie where they lay before.
   static constexpr std::uint8_t lead_of_results = 2;
   // After how many messages it is tried again: the best one often, another such that it takes one part in a hundred.
   static constexpr float often = 203;

@@ -49,8 +49,8 @@ class shared_memory_lane : public lane_boards<Group> {
   std::size_t piece_bytes() const requires(!Group::shows_all) { return group_->piece_bytes(index_); }
   /// Whether messages may be read from the memory of other processes.
   static constexpr bool lands = !Group::shows_all;
-  /// What is shown is the memory of its rank itself, and each may write it.
-  static constexpr bool opens = Group::shows_all;
+  /// Ranks may write what others show: it is always their memory itself, and they wait for who is in it.
+  static constexpr bool opens = Group::shows_all && Group::waits_for_readers;
   /// Shared rounds of vectors up to this size.
   static constexpr std::size_t shown_bytes = Group::shows_all ? SIZE_MAX : Group::shown_copy_bytes;
 
@@ -99,7 +99,7 @@ class shared_memory_lane : public lane_boards<Group> {
   }
 
  private:
-  /// Returns when nobody reads this rank's memory any more. All can know why they must not.
+  /// Returns when nobody is in this rank's memory any more. All can know why they must not.
   void leave_memory() noexcept {
     if constexpr (Group::waits_for_readers) Group::fence::heavy();
     this->abandon_channels();

@@ -187,7 +187,7 @@ class lane_boards : public lane_channels<Group> {
     return true;
   }
 
-  /// After all can know that it does so: nobody reads this rank's memory any more.
+  /// After all can know that it does so: nobody is in this rank's memory any more.
   void abandon_boards() noexcept {
     if constexpr (Group::waits_for_readers) {
       boards_[rank_].claimed.store(0, std::memory_order_release);

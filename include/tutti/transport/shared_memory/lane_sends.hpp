@@ -66,14 +66,14 @@ class lane_sends : public lane_waiting<Group> {
   }
   /// Calls `write(streamed)`, which computes what is sent to that peer later from where it is then; likewise.
   template <class Write>
-  void write_result(int peer, const std::byte* to, std::size_t bytes, Write&& write) {
-    if (bytes < delivery_choice::least_result || !shows(to, bytes) || call_.root == rank_) {
+  void write_result(int peer, const std::byte* to, std::size_t bytes, std::size_t of, Write&& write) {
+    if (of < delivery_choice::least_result || !shows(to, bytes) || call_.root == rank_) {
       write(false);  // it is small, or will be copied, or not be sent, since it is the root's
       return;
     }
     correspondent& c = reach(peer);
     delivery_choice& choice = choice_of(c);
-    const auto [way, to_time] = choice.next_result(bytes, c.to->report);
+    const auto [way, to_time] = choice.next_result(of, c.to->report);
     if (choice.write({way, to_time && timed_ == nullptr}, bytes, write)) await_reader(peer, to);
   }
 

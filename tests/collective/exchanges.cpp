@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -528,6 +529,46 @@ TEST_CASE("large blocks are gathered among more ranks than exchange, and however
   gather_large<aligned_element<4>>(tutti::detail::most_exchanging + 1);
   gather_large<aligned_element<32>>(3);
   gather_large<aligned_element<64>>(3);
+}
+
+TEST_CASE("an allreduce that ranks fold where all show finds what does not fit, and hears of a rank that fails in it") {
+  const test::deadline limit(std::chrono::seconds(100));
+  constexpr std::size_t large = tutti::detail::most_shown_bytes / sizeof(int) + 100;
+  constexpr std::size_t small = 10;
+  for (const int ranks : {2, 4}) {
+    CAPTURE(ranks);
+    for (const auto& [mine, others] : {std::pair{large, large + 1}, {large, small}, {small, large}}) {
+      const std::size_t of_one = mine;
+      const std::size_t of_others = others;
+      CAPTURE(of_one);
+      CAPTURE(of_others);
+      const test::outcomes ended = test::outcomes_of_run(ranks, [&](auto& comm) {
+        std::vector<int> data(comm.rank() == 1 ? of_one : of_others);
+        tutti::allreduce<tutti::flat>(comm, data, std::plus{});
+        tutti::barrier(comm);
+      });
+      for (const test::outcome& own : ended.of) {
+        CHECK(own.kind == "mismatch");
+        CHECK(test::contains(own.text, "rank 1 called allreduce of " + std::to_string(of_one) + " x int"));
+      }
+    }
+    // Some have been folded by then; the vectors are gone as soon as the call has thrown.
+    const test::outcomes thrown = test::outcomes_of_run(ranks, [&](auto& comm) {
+      const auto data = std::make_unique<std::vector<int>>(large, 1);
+      int sums = 0;
+      tutti::allreduce<tutti::flat>(comm, *data, tutti::commutative([&](int a, int b) {
+                                      if (comm.rank() == 1 && ++sums == 1000) throw std::runtime_error("no sum");
+                                      return a + b;
+                                    }));
+      tutti::barrier(comm);
+    });
+    CHECK(test::contains(thrown.run.text, "no sum"));
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == 1) continue;
+      CHECK(thrown.of[static_cast<std::size_t>(rank)].kind == "peer_failed");
+      CHECK(thrown.of[static_cast<std::size_t>(rank)].peer == 1);
+    }
+  }
 }
 
 TEST_CASE("an exchange finds what does not fit, and hears of a rank that fails in it") {

@@ -198,6 +198,14 @@ TUTTI_ALWAYS_INLINE inline bool are_written(const Comm& comm, std::size_t bytes)
   return bytes > Comm::transport_type::copy_bytes && are_exchanging<C, A>(comm);
 }
 
+/// Whether an allreduce of so many bytes in two exchanges is folded where all show: unless they copy what they show and
+/// need not wait for each other then, which costs more where they share processors.
+template <collective C, class A, class Comm>
+TUTTI_ALWAYS_INLINE inline bool are_folded_in_place(Comm& comm, std::size_t bytes) {
+  return bytes > (comm.lane().crowded() ? most_shown_bytes : Comm::transport_type::copy_bytes) &&
+         are_exchanging<C, A>(comm);
+}
+
 /// n elements from each source.
 template <class T>
 TUTTI_ALWAYS_INLINE inline void copy_one_after_the_other(T* to, const T* const* source, std::size_t n, int sources) {
@@ -282,6 +290,17 @@ class exchange_of_all {
     take(from);
     lane_.release_shared();
     lane_.end_shared(true);
+  }
+  /// The last round of a call, in which all show n elements that the others write. Calls `write(to)` when all have
+  /// shown theirs: of each other rank, where the element `wanted(rank)` of its vector is.
+  template <class T, class Wanted, class Write>
+  TUTTI_ALWAYS_INLINE void write_to_all(T* data, std::size_t n, Wanted&& wanted, Write&& write) {
+    round<which_round::last>(static_cast<const T*>(data), n, 0, false, wanted, [&](const T** shown) {
+      T* to[most_exchanging];
+      for (int rank = 0; rank < size_; ++rank)
+        if (rank != rank_) to[rank] = const_cast<T*>(shown[rank]);
+      write(to);
+    });
   }
   /// The root shows all others n elements which they write, each in its place; `meanwhile()` is called when it has.
   template <class T, class Meanwhile>

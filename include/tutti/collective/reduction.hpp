@@ -84,6 +84,32 @@ TUTTI_ALWAYS_INLINE inline void fold_what_is_shown(Comm& comm, const buffers<T>&
   lower::finish(memory, result, 0, size);
 }
 
+/// An allreduce by blocks in which a rank folds its block of all vectors and writes it to all results, where they are.
+/// Nobody else touches that block, in place either, and the others need not fetch it.
+template <class A, class T, class Op, class Comm>
+[[gnu::noinline]] void write_what_is_folded(Comm& comm, const buffers<T>& memory, std::size_t count, Op op,
+                                            std::span<T> result, call_site where) {
+  using lower = lowered_as_is<T, Op>;
+  const int rank = comm.rank();
+  const int size = comm.size();
+  const layout blocks(count, size);
+  const std::size_t offset = blocks.offset(rank);
+  const auto own_block = [=](int) { return offset; };
+  run_exchanges(comm, make_call<collective::allreduce, A, T, Op>(comm, count, -1, where), [&](auto& exchange) {
+    const T* in[most_exchanging];
+    exchange.template round<which_round::first>(memory.in, count, 0, false, own_block, [&](const T** source) {
+      for (int of = 0; of < size; ++of) in[of] = of == rank ? memory.in + offset : source[of];
+    });
+    exchange.write_to_all(result.data(), count, own_block, [&](T** out) {
+      out[rank] = result.data() + offset;
+      auto fold = lower::fold(std::move(op), size);
+      fold_to_each<most_exchanging>(static_cast<T* const*>(out), static_cast<const T* const*>(in), size, rank,
+                                    blocks.size(rank), fold, count * sizeof(T) >= streaming_bytes(2));
+    });
+  });
+  lower::finish(memory, result, 0, size);
+}
+
 /// A reduce in which all show the root their vector.
 template <class A, class T, class Op, class Comm>
 TUTTI_ALWAYS_INLINE inline void reduce_what_is_shown(Comm& comm, const buffers<T>& memory, std::size_t count, int root,
@@ -124,6 +150,9 @@ TUTTI_ALWAYS_INLINE inline void reduction(Comm& comm, const buffers<T>& memory, 
       require_order<S, Op, T>();
       if constexpr (folds_what_is_shown<C, T, Op>) {
         constexpr int exchanges = exchanges_among_all<C, A, T, Comm>();
+        if constexpr (exchanges == 2 && opening_lane<typename Comm::lane_type>)
+          if (are_folded_in_place<C, A>(comm, count * sizeof(T)))
+            return write_what_is_folded<A>(comm, memory, count, std::move(op), result, where);
         if constexpr (exchanges > 0)
           if (are_shown<C, A>(comm, count * sizeof(T),
                               C == collective::allreduce && exchanges == 1 && memory.in == memory.out))

@@ -228,4 +228,30 @@ void fold_all(T* out, const T* const* source, int sources, std::size_t n, Op& op
   }
 }
 
+/// Folds n elements of `vectors` sources as `fold_all`, and writes them to as many `out`, first to number `first`, in
+/// one pass over memory. Each `out` may be the source of its number; otherwise nothing overlaps. With `streaming`, past
+/// the caches where it is not: what has just been read is in them. Requires `2 <= vectors <= Most`.
+template <int Most, class T, class Op>
+[[gnu::noinline]] void fold_to_each(T* const* out, const T* const* source, int vectors, int first, std::size_t n,
+                                    Op& op, bool streaming) {
+  constexpr std::size_t chunk = sizeof(T) >= 4096 ? 1 : 4096 / sizeof(T);
+  alignas(64) alignas(T) std::byte memory[chunk * sizeof(T)];
+  T* const folded = reinterpret_cast<T*>(memory);
+  const T* from[Most];
+  for (std::size_t at = 0; at < n; at += chunk) {
+    const std::size_t m = n - at < chunk ? n - at : chunk;
+    for (int v = 0; v < vectors; ++v) from[v] = source[v] + at;
+    fold_all(folded, static_cast<const T* const*>(from), vectors, m, op, false);
+    for (int i = 0; i < vectors; ++i) {
+      const int v = first + i < vectors ? first + i : first + i - vectors;
+      if (streaming && out[v] != source[v]) {
+        stream_copy(reinterpret_cast<std::byte*>(out[v] + at), memory, m * sizeof(T));
+      } else {
+        std::memcpy(static_cast<void*>(out[v] + at), memory, m * sizeof(T));
+      }
+    }
+  }
+  if (streaming) stream_fence();
+}
+
 }  // namespace tutti

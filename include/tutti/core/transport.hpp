@@ -126,7 +126,7 @@ concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data
 };
 
 /// A sharing lane whose ranks may write, too, what others show: between `claim_shared()` and `release_shared()`, where
-/// `look` has found it. A rank that fails waits for who writes its memory.
+/// `look` has found it. A rank that fails waits for who writes its memory. `crowded()` is the same for all ranks.
 ///
 /// - `L::opens`: they may.
 template <class L>

@@ -24,6 +24,20 @@
 
 namespace tutti::detail {
 
+// The thread sanitizer leaves a process a few TiB of addresses, some of which lie apart, and threads may play several
+// ranks of a host.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool addresses_are_few = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool addresses_are_few = true;
+#else
+inline constexpr bool addresses_are_few = false;
+#endif
+#else
+inline constexpr bool addresses_are_few = false;
+#endif
+
 /// What a segment is made of. None of them has a name that could be left behind: the first two never have one, the
 /// third only until it is open.
 enum class segment_source {
@@ -38,7 +52,8 @@ enum class segment_source {
 /// uses what it inherits as it is.
 class segment {
  public:
-  static constexpr std::size_t default_range = std::size_t{1} << 38;  // 256 GiB of addresses, and of memory nothing
+  /// 256 GiB of addresses, and of memory nothing.
+  static constexpr std::size_t default_range = std::size_t{1} << (addresses_are_few ? 35 : 38);
   static constexpr std::size_t least_range = std::size_t{1} << 30;
   static constexpr std::size_t huge_page = std::size_t{1} << 21;
 

@@ -115,6 +115,40 @@ TEST_CASE("a fold is the left fold of its sources: an operation that does not co
 }
 TEST_CASE("a fold is the left fold of its sources: elements longer than a chunk") { check_fold<wide>(join_words{}, 5); }
 
+TEST_CASE("a fold is written to each vector, to its own source or elsewhere, past the caches or not") {
+  constexpr int vectors = 3;
+  constexpr std::size_t guard = 0xABCDEF;
+  for (const std::size_t n : lengths) {
+    for (int in_place = 0; in_place < 8; ++in_place) {
+      for (const bool streaming : {false, true}) {
+        CAPTURE(n);
+        CAPTURE(in_place);
+        CAPTURE(streaming);
+        // They begin one element after a line, or two, or three, and end before one that must stay.
+        std::vector<std::vector<std::uint32_t>> in(vectors), out(vectors);
+        const std::uint32_t* source[vectors];
+        std::uint32_t* to[vectors];
+        for (std::size_t v = 0; v < vectors; ++v) {
+          in[v].resize(n + v + 2, guard);
+          out[v].resize(n + v + 2, guard);
+          for (std::size_t i = 0; i < n; ++i) in[v][v + 1 + i] = noise(v, i);
+          source[v] = in[v].data() + v + 1;
+          to[v] = ((in_place >> v & 1) != 0 ? in[v] : out[v]).data() + v + 1;
+        }
+        std::plus<> add;
+        tutti::fold_to_each<vectors>(static_cast<std::uint32_t* const*>(to),
+                                     static_cast<const std::uint32_t* const*>(source), vectors, in_place % vectors, n,
+                                     add, streaming);
+        for (std::size_t v = 0; v < vectors; ++v) {
+          bool right = to[v][-1] == guard && to[v][n] == guard;
+          for (std::size_t i = 0; i < n; ++i) right &= to[v][i] == noise(0, i) + noise(1, i) + noise(2, i);
+          CHECK(right);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("the operation's own state is used, not a copy") {
   struct counting {
     int calls = 0;

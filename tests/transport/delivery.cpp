@@ -256,8 +256,14 @@ TEST_CASE("large sums of two threads are right whichever way what the other read
       std::vector<int> data(count);
       for (int call = 0; call < calls; ++call) {
         for (std::size_t i = 0; i < count; i += 97) data[i] = call + static_cast<int>(i) + comm.rank();
-        if (call % 3 == 0) {
+        if (call % 4 == 0) {
           tutti::allreduce<tutti::naive>(comm, data, std::plus{});
+        } else if (call % 4 == 1 && comm.rank() == 0) {
+          std::vector<int> sums(count);
+          tutti::allreduce<tutti::flat>(comm, data, sums, std::plus{});
+          data.swap(sums);
+        } else if (call % 4 == 1) {
+          tutti::allreduce<tutti::flat>(comm, data, std::plus{});
         } else {
           tutti::allreduce<tutti::halving_doubling>(comm, data, std::plus{});
         }

@@ -16,8 +16,8 @@
 
 // Among ranks that share memory small collectives are one or two rounds in which each shows its part to all, or to the
 // root, and takes in what the others show. Where the schedule is no more than that, it is done here and not by the
-// executor, which would list each step twice: among 16 ranks that takes a third of the time. And a gather of large
-// blocks is one round in which the root shows where it wants them, if others may write there.
+// executor, which would list each step twice: among 16 ranks that takes a third of the time. Where ranks may write what
+// others show, large gathers and allreduces are done here too: results are written where they are wanted.
 
 namespace tutti::detail {
 
@@ -152,7 +152,8 @@ constexpr bool may_be_star() {
   return false;
 }
 
-/// The most bytes of the whole vector: with more it makes no difference.
+/// The most bytes of the whole vector, unless results are written where they are shown: with more it makes no
+/// difference.
 inline constexpr std::size_t most_shown_bytes = 32'768;
 
 /// Whether the collective by A is the same exchanges, or a star, among two ranks too: two may do something else, or
@@ -217,8 +218,8 @@ enum class which_round { only, first, last };
 
 /// Up to so many bytes are copied in a round, and nobody waits for the others to read them. To wait where one round is
 /// all costs about as much as another round, and where ranks share processors a turn of each. The first of two needs no
-/// waiting: who takes part in the last has read what was shown in it. What is shown in the last has just been written,
-/// so that the others have to fetch either.
+/// waiting: who ends the last is done with what was shown in it. What little is shown in the last has just been
+/// written, so that the others have to fetch either.
 template <class Transport>
 constexpr std::size_t most_copied(which_round which, bool crowded) {
   if (which == which_round::first) return Transport::exchange_copy_bytes;
@@ -236,7 +237,8 @@ class exchange_of_all {
   /// Shows n elements to all, which begin `origin` elements into this rank's vector, and calls `take(source)` when all
   /// have come: of each other rank, where the element `wanted(rank)` of its vector is. What is `overwritten` by that is
   /// copied before; the rest must stay as it is until the call ends, but that this rank may overwrite what one other
-  /// alone reads when that one has shown something in a later round.
+  /// alone reads when that one has shown something in a later round. On an opening lane `take` of the first round may
+  /// note where the elements are, for that of the last to read them.
   template <which_round Which = which_round::only, class T, class Wanted, class Take>
   TUTTI_ALWAYS_INLINE void round(const T* data, std::size_t n, std::size_t origin, bool overwritten, Wanted&& wanted,
                                  Take&& take) {
@@ -295,6 +297,10 @@ class exchange_of_all {
   /// shown theirs: of each other rank, where the element `wanted(rank)` of its vector is.
   template <class T, class Wanted, class Write>
   TUTTI_ALWAYS_INLINE void write_to_all(T* data, std::size_t n, Wanted&& wanted, Write&& write) {
+    using transport = typename Comm::transport_type;
+    static_assert(most_copied<transport>(which_round::last, true) <= most_shown_bytes &&
+                      most_copied<transport>(which_round::last, false) <= transport::copy_bytes,
+                  "no copy is written instead, by the bytes of are_folded_in_place");
     round<which_round::last>(static_cast<const T*>(data), n, 0, false, wanted, [&](const T** shown) {
       T* to[most_exchanging];
       for (int rank = 0; rank < size_; ++rank)

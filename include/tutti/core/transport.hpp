@@ -126,7 +126,8 @@ concept sharing_lane = lane<L> && requires(L& l, int peer, const std::byte* data
 };
 
 /// A sharing lane whose ranks may write, too, what others show: between `claim_shared()` and `release_shared()`, where
-/// `look` has found it. A rank that fails waits for who writes its memory. `crowded()` is the same for all ranks.
+/// `look` has found it. A rank that fails waits for who writes its memory. `crowded()` is the same for all ranks,
+/// and `shows` always true. What was found in a round that was not ended `alone` may be used in the claim of the next.
 ///
 /// - `L::opens`: they may.
 template <class L>
